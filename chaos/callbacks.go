@@ -221,6 +221,6 @@ func (r *run) tellDistribution(which string, late []time.Duration) {
 	at := func(part float64) time.Duration {
 		return late[int(part*float64(len(late)-1))].Round(100 * time.Microsecond)
 	}
-	r.say("lateness of %d callbacks %s: p50 %v, p99 %v, p99.9 %v, max %v", len(late), which, at(.5), at(.99), at(.999),
+	r.say("lateness of %d messages %s: p50 %v, p99 %v, p99.9 %v, max %v", len(late), which, at(.5), at(.99), at(.999),
 		at(1))
 }

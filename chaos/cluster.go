@@ -228,6 +228,9 @@ func (c *cluster) wanted() []servers.Topic {
 			// What fires is dated by the broker: that is the time in the history.
 			Settings: map[string]string{"max.message.bytes": "100000", "message.timestamp.type": "LogAppendTime"},
 		}
+		if slices.Contains(c.topics.targets, name) {
+			t.Partitions = 1 // there are many of them
+		}
 		if c.scenario.place != nil {
 			t.On = c.scenario.place(c.topics, name)
 		}

@@ -26,6 +26,16 @@ func copyScenarios() []*Scenario {
 			demands: []demand{hasWaited},
 		},
 		{
+			Name: "failover-callbacks",
+			About: fmt.Sprintf("A standby takes over, where one route has callbacks whose time limit is %v. The topic "+
+				"of the other one goes on after the hold time of topics, and callbacks that much later.", longCall),
+			Servers: true, Outside: true,
+			Hosts: 3, Routes: 2, SecondRoute: 2, CallTimeout: longCall, Lasts: 40 * s,
+			prepare: withStandby,
+			draw:    func(n *nemesis) { n.failOver(3*s, n.between(5*s, 7*s)) },
+			demands: []demand{hasWaited, asGiven, heldApart},
+		},
+		{
 			Name:    "restored-backup",
 			About:   "Postgres is set back to a base backup while the nodes run. What Kafka still has comes out.",
 			Servers: true, Outside: true,
@@ -78,6 +88,7 @@ func (n *nemesis) failOver(at, lasts time.Duration) {
 				err = c.standby.Promote(ctx)
 			}
 			if err == nil {
+				n.mark(thePromotion)
 				c.postgres.server.Store(c.standby)
 			}
 			return err
@@ -108,6 +119,47 @@ func waiting(ctx context.Context, d *database) (int, error) {
 func hasWaited(r *run, _ *Result) string {
 	if r.nemesis.counts["sessions of nodes that wait for the standby"] == 0 {
 		return "no node has waited for the frozen standby: that shows nothing"
+	}
+	return ""
+}
+
+// longCall is the time limit of a request where that is to be longer than anything else that a new lineage waits for.
+const longCall = 20 * time.Second
+
+// thePromotion is the mark of when the standby has taken over.
+const thePromotion = "the standby takes over"
+
+// heldApart demands that after a failover topics go on when the claims on them have expired and all has caught up, and
+// that no request is made until those of before have ended, too, and then some are.
+func heldApart(r *run, result *Result) string {
+	config := r.judged()
+	// Somebody notices, the claims expire, and what is missing is taken in again.
+	const noticed = 2 * time.Second
+	hold := config.HoldTime
+	promoted := r.nemesis.marks[thePromotion]
+	goesOn := hold + noticed + config.Retry + config.Backlog() + config.Punctual() + result.Busy
+	topic := r.topics.routes[1].out
+	first := map[bool]time.Duration{} // the first of a topic, and of requests
+	for i := range r.events {
+		e := &r.events[i]
+		at := e.At - promoted
+		if _, is := first[e.Topic == topic]; e.Kind == check.Fire && at > hold && !is {
+			first[e.Topic == topic] = at
+		}
+	}
+	r.say("after the failover the topic went on after %v, and requests after %v",
+		first[true].Round(time.Millisecond), first[false].Round(time.Millisecond))
+	switch {
+	case first[true] == 0 || first[true] > goesOn:
+		return fmt.Sprintf("the topic went on %v after the failover, and not within %v", first[true], goesOn)
+	case first[false] == 0:
+		return "no request was made after the failover"
+	case first[false] < hold+longCall:
+		return fmt.Sprintf("a request was made %v after the failover, when one of before may be under way for %v",
+			first[false], hold+longCall)
+	case first[false] > goesOn+longCall+time.Second:
+		return fmt.Sprintf("requests were made %v after the failover, and not within %v", first[false],
+			goesOn+longCall+time.Second)
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,6 +62,48 @@ func InTimeWithout(events []check.Event, loss, elected, back time.Duration) stri
 	}
 	c := &cluster{config: Config{Say: io.Discard, HoldTime: 5 * time.Second}, scenario: &Scenario{Journal: true}}
 	return inTimeWithout(&run{cluster: c, history: h, nemesis: n, events: events}, &Result{})
+}
+
+// judging returns a run of a scenario that has had events, for demands.
+func judging(scenario string, events []check.Event) *run {
+	all := Scenarios()
+	s := all[slices.IndexFunc(all, func(s *Scenario) bool { return s.Name == scenario })]
+	h := newHistory()
+	config := Config{Say: io.Discard, HoldTime: 5 * time.Second}
+	c := &cluster{config: config, scenario: s, topics: newTopics("chaos", s)}
+	return &run{cluster: c, history: h, nemesis: newNemesis(c, h, 1), events: events}
+}
+
+// DelayedByLocks returns the submissions that rows delay which are locked from an instant on, until another one.
+func DelayedByLocks(events []check.Event, since, until time.Duration) (locked, behind map[int]bool) {
+	r := judging("locked-rows", events)
+	r.nemesis.marks[theLock], r.nemesis.marks[theUnlock] = since, until
+	return r.delayedByLocks()
+}
+
+// TwiceBeside says what has come out twice although nothing explains it.
+func TwiceBeside(events []check.Event, locked map[int]bool) string {
+	return judging("locked-rows", events).twiceBeside(locked)
+}
+
+// FailoverTopic is the topic of the second route after a failover.
+const FailoverTopic = "chaos2.out"
+
+// HeldApart says what is broken about a failover at an instant.
+func HeldApart(events []check.Event, promoted time.Duration) string {
+	r := judging("failover-callbacks", events)
+	r.nemesis.marks[thePromotion] = promoted
+	return heldApart(r, &Result{})
+}
+
+// TheStall is what a history says of a stall of the store.
+const TheStall = theStall
+
+// OnTimeAgain says what is broken about a stall of the store where everything was mended at an instant.
+func OnTimeAgain(events []check.Event, mended time.Duration) string {
+	r := judging("stalled-store", events)
+	r.history.machine.mended = r.history.since.Add(mended)
+	return onTimeAgain(r, &Result{})
 }
 
 // Once says what is broken of exactly once.

@@ -266,8 +266,8 @@ func (h *history) close(ctx context.Context, c *cluster) {
 func rank(k check.Kind) int {
 	order := []check.Kind{
 		check.Configure, check.Submit, check.Start, check.Cut, check.Fault, check.Pause, check.Resume,
-		check.Insert, check.Claim, check.Fire, check.Copy, check.Reset, check.Delete, check.DeleteDone,
-		check.Mend, check.Term, check.Stop, check.Crash, check.Heal, check.End,
+		check.Unlock, check.Insert, check.Claim, check.Fire, check.Copy, check.Reset, check.Delete, check.DeleteDone,
+		check.Lock, check.Mend, check.Term, check.Stop, check.Crash, check.Heal, check.End,
 	}
 	return slices.Index(order, k)
 }

@@ -48,6 +48,14 @@ func laneScenarios() []*Scenario {
 			draw:    func(n *nemesis) { n.pileUp(s, 35*s, 5*s) },
 			demands: []demand{punctualBeside},
 		},
+		{
+			Name: "stalled-store",
+			About: fmt.Sprintf("Everything between the nodes and Postgres is held back once, for 1.6 to 2 s. 2 s "+
+				"later all of %d lanes are in time.", manyLanes),
+			Lanes: manyLanes, Rate: 150, Lasts: 38 * s,
+			draw:    func(n *nemesis) { n.stallStore(14*s, n.between(1600*time.Millisecond, 2*s)) },
+			demands: []demand{onTimeAgain},
+		},
 	}
 }
 
@@ -186,6 +194,30 @@ func (r *run) lateness(since, until time.Duration, wanted func(fired *check.Even
 	return late
 }
 
+// claimsUnheard returns the submissions on which a claim has expired after an instant that was made before another one,
+// and when the last of them has come out.
+func (r *run) claimsUnheard(since, until time.Duration) (unheard map[int]bool, last time.Duration) {
+	unheard = map[int]bool{}
+	messages, fired := map[check.UUID]int{}, map[int]bool{}
+	for i := range r.events {
+		switch e := &r.events[i]; {
+		case e.Kind == check.Insert:
+			messages[e.Incarnation] = e.Message
+		case e.Kind == check.Reset && e.At > since && e.Stamp < until && e.Age >= r.config.HoldTime:
+			unheard[messages[e.Incarnation]] = true
+		case e.Kind == check.Fire && !fired[e.Message]:
+			fired[e.Message] = true
+			if unheard[e.Message] {
+				last = e.At
+			}
+		}
+	}
+	return unheard, last
+}
+
+// butOneInAThousand leaves out the latest of a sample in ascending order, one in a thousand.
+func butOneInAThousand(late []time.Duration) []time.Duration { return late[:len(late)*999/1000] }
+
 // inTime says what is broken where a message is later than the worst that is allowed, or half of them are later than is
 // usual. One long answer of a busy machine makes some messages late, but not half of them.
 func inTime(late []time.Duration, worst, usual time.Duration) string {
@@ -200,4 +232,63 @@ func inTime(late []time.Duration, worst, usual time.Duration) string {
 			usual.Round(time.Millisecond), worst.Round(time.Millisecond))
 	}
 	return ""
+}
+
+// manyLanes is how many lanes there are where one stall of the store must not make them take turns.
+const manyLanes = 120
+
+// stallStore holds back everything between the nodes and Postgres, and delivers it when that is over.
+func (n *nemesis) stallStore(at, lasts time.Duration) {
+	var ways []*link
+	for _, node := range n.cluster.nodes {
+		ways = append(ways, node.postgres)
+	}
+	n.toxic(at, lasts, theStall, ways, "stall", nil, requests, replies)
+}
+
+// theStall is what the history says of a stall of the store.
+const theStall = "everybody to Postgres is held back"
+
+// onTimeAgain demands that 2 s after the stall all lanes are in time, as if there had been none: what has fallen due
+// since it began has come out, and what falls due later is in time, half of it by a tenth of a second. One message in a
+// thousand may be later. A lane that has to wait for its turn has more than that. What a node has claimed and was not
+// told of, since the answer was held back, comes out as that of a dead node: once the claim has expired.
+func onTimeAgain(r *run, result *Result) string {
+	const within = 2 * time.Second
+	config := r.judged()
+	began, ended := time.Duration(-1), time.Duration(-1)
+	for i := range r.events {
+		switch e := &r.events[i]; {
+		case e.Kind != check.Fault:
+		case e.Text == theStall:
+			began = e.At
+		case e.Text == theStall+", mended":
+			ended = e.At
+		}
+	}
+	if began < 0 || ended < began+config.StoreTimeout {
+		return fmt.Sprintf("the stall lasted for %v, and a call may take %v: that shows nothing", ended-began,
+			config.StoreTimeout)
+	}
+	until := r.history.machine.mended.Sub(r.history.since)
+	all := func(*check.Event) bool { return true }
+	r.tellDistribution("before the stall", r.lateness(config.Settle, began-time.Second, all))
+	unheard, last := r.claimsUnheard(began, ended+config.StoreTimeout)
+	r.say("%d messages were claimed by a node that was not told; the last came out %v after the stall",
+		len(unheard), max(0, last-ended).Round(time.Millisecond))
+	caught := r.lateness(began, ended+within, func(e *check.Event) bool { return !unheard[e.Message] })
+	r.tellDistribution("due in the stall and the 2 s after it", caught)
+	late := r.lateness(ended+within, until, all)
+	r.tellDistribution("due later", late)
+	slow := r.history.slowestOfAll()
+	worst := config.Punctual() + max(slow, result.Busy)
+	recovers := config.HoldTime + config.DetectionInterval + time.Second + max(slow, result.Busy)
+	if last > ended+recovers {
+		return fmt.Sprintf("what a node had claimed and was not told of came out %v after the stall, and not within %v",
+			last-ended, recovers)
+	}
+	if broken := inTime(butOneInAThousand(caught), ended-began+within+worst, ended-began+worst); broken != "" {
+		return broken
+	}
+	return inTime(butOneInAThousand(late), worst, 100*time.Millisecond+slow)
 }

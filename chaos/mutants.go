@@ -53,6 +53,15 @@ func Mutants() []*Mutant {
 			false,
 		},
 		{"failure-of-all", "a failure on one lane puts off all lanes", scenarios["lost-leader"], false},
+		{"waits-for-locks", "a call waits for rows that somebody else has locked", scenarios["locked-rows"], false},
+		{
+			"lanes-take-turns", "after a claim that has failed, lanes take turns for a while",
+			scenarios["stalled-store"], false,
+		},
+		{
+			"longest-hold", "after a failover everything waits for callbacks that may be under way",
+			scenarios["failover-callbacks"], false,
+		},
 		{"call-settled-first", "a callback is settled before it is made", scenarios["callbacks-unwell"], false},
 		{
 			"call-refused-is-success", "a callback counts as made whatever is answered", scenarios["callbacks-unwell"],

@@ -40,6 +40,7 @@ type nemesis struct {
 	flood     func(ctx context.Context, many int, due time.Time)                        // into the second route
 	callOften func(ctx context.Context, many int, first time.Time, every time.Duration) // see submitter
 	each      func(do func(*submission))                                                // what was acknowledged
+	repeat    func(ctx context.Context, ids []string)                                   // see submitter
 	faults    []fault
 	struck    int
 	cuts      []cut // of the logs of the input, once they have lost their ends
@@ -48,6 +49,7 @@ type nemesis struct {
 	failed error
 	marks  map[string]time.Duration // when something happened that a demand asks for, in the time of the history
 	counts map[string]int           // what was counted
+	locked []lockedRow              // by a session that is no node's
 }
 
 func newNemesis(c *cluster, h *history, seed uint64) *nemesis {

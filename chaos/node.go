@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,7 +186,7 @@ func (c *cluster) command(a addresses) (command, env []string, err error) {
 	if a.api != "" {
 		settings = append(settings, [2]string{"CHRONOS_API_LISTEN", a.api})
 	}
-	if len(c.topics.routes) == 1 && c.receivers == nil {
+	if len(c.topics.routes) == 1 && c.receivers == nil && len(c.topics.targets) == 0 {
 		settings = append(settings,
 			[2]string{"CHRONOS_INPUT_TOPIC", c.topics.routes[0].in},
 			[2]string{"CHRONOS_OUTPUT_TOPIC", c.topics.routes[0].out},
@@ -225,12 +226,16 @@ func (c *cluster) routesFile() (string, error) {
 	}
 	var text strings.Builder
 	text.WriteString("routes:\n")
-	for _, r := range c.topics.routes {
-		fmt.Fprintf(&text, "  - {input: %s, output: %s, dead-letter: %s}\n", r.in, r.out, c.topics.dead)
+	for i, r := range c.topics.routes {
+		targets := ""
+		if i == 0 && len(c.topics.targets) > 0 {
+			targets = fmt.Sprintf(", targets: [%q]", r.out+".*")
+		}
+		fmt.Fprintf(&text, "  - {input: %s, output: %s, dead-letter: %s%s}\n", r.in, r.out, c.topics.dead, targets)
 	}
 	if c.receivers != nil {
 		fmt.Fprintf(&text, "lanes:\n  - name: http:*\n    allowed: [127.0.0.1]\n    timeout: %v\n    secret-file: %s\n",
-			callTimeout, c.receivers.file)
+			cmp.Or(c.scenario.CallTimeout, callTimeout), c.receivers.file)
 		if c.scenario.RetryFor > 0 {
 			fmt.Fprintf(&text, "    retry-for: %v\n", c.scenario.RetryFor)
 		}
@@ -251,6 +256,7 @@ type route struct{ in, out string }
 // topics are the topics and the consumer group of a run.
 type topics struct {
 	routes      []route
+	targets     []string // further topics of the first route
 	dead, group string
 	said        string // the outcome topic; "" for none
 	journal     string // the topic in which messages wait; "" where they wait in Postgres
@@ -271,10 +277,13 @@ func newTopics(prefix string, s *Scenario) topics {
 			name += strconv.Itoa(i + 1)
 		}
 		out := name + ".out"
-		if s.Hosts > 0 {
+		if s.Hosts > 0 && i == 0 {
 			out = callbackPrefix + name
 		}
 		t.routes = append(t.routes, route{name + ".in", out})
+	}
+	for i := range s.Lanes {
+		t.targets = append(t.targets, fmt.Sprintf("%s.%03d", t.routes[0].out, i))
 	}
 	return t
 }
@@ -293,8 +302,11 @@ func (t topics) outputs() []string {
 	if t.said != "" {
 		all = append(all, t.said)
 	}
-	return all
+	return append(all, t.targets...)
 }
+
+// lane returns the lane on which a submission fires.
+func (t topics) lane(s *submission) string { return cmp.Or(s.target, t.routes[s.route].out) }
 
 // all returns all of them.
 func (t topics) all() []string {

@@ -88,14 +88,14 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		return nil, err
 	}
 	r.submitter.resubmit, r.submitter.second = s.Resubmit, s.SecondRoute
-	r.submitter.instructs, r.submitter.keyed = s.Instructions, s.Journal
+	r.submitter.instructs, r.submitter.keyed, r.submitter.places = s.Instructions, s.Journal, s.Locks
 	if c.receivers != nil {
 		c.receivers.history = h
 		r.submitter.receivers, r.submitter.asks = c.receivers, s.Asks
 		r.submitter.asker = newAsker(c)
 		r.nemesis.callOften = r.submitter.callOften
 	}
-	r.nemesis.flood, r.nemesis.each = r.submitter.flood, r.submitter.each
+	r.nemesis.flood, r.nemesis.each, r.nemesis.repeat = r.submitter.flood, r.submitter.each, r.submitter.repeat
 	defer r.submitter.kafka.Close()
 	if err := r.play(ctx); err != nil {
 		return nil, err

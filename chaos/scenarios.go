@@ -40,8 +40,19 @@ type Scenario struct {
 	// RetryFor is how long after its deadline a callback is tried; 0 for as long as nodes do that nobody tells.
 	RetryFor time.Duration
 
-	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one.
+	// CallTimeout is the time limit of a callback; 0 for callTimeout.
+	CallTimeout time.Duration
+
+	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one. Where
+	// there are receivers of callbacks, the messages of the second route come out on a topic.
 	Routes, SecondRoute int
+
+	// Lanes is how many topics the messages of the first route name, each one of them, among its targets; 0 for none.
+	Lanes int
+
+	// Locks says that rows are locked by a session that is no node's. The history tells of each submission where Kafka
+	// has put it then, so that the judge knows what stands behind a record about a locked row.
+	Locks bool
 
 	// Journal says that messages wait in a journal in Kafka, and that there is no Postgres. Then what is read of the
 	// topics is what was committed.
@@ -75,9 +86,9 @@ type demand func(*run, *Result) string
 // Scenarios returns all scenarios, in the order in which they run.
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
-		copyScenarios(), truncationScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(),
-		strangerScenarios(), pauseScenarios(), callbackScenarios(), taskScenarios(), journalScenarios(),
-		journalBrokerScenarios())
+		copyScenarios(), truncationScenarios(), laneScenarios(), lockScenarios(), snapshotScenarios(),
+		controlScenarios(), strangerScenarios(), pauseScenarios(), callbackScenarios(),
+		taskScenarios(), journalScenarios(), journalBrokerScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)
@@ -390,9 +401,10 @@ func resumed(_ *run, r *Result) string {
 }
 
 // recovered demands that what a killed node had claimed fires within hold time + detection interval + 1 s, on a machine
-// that is not busy.
+// that is not busy, unless its row is locked.
 func recovered(run *run, r *Result) string {
 	within := run.config.HoldTime + 500*time.Millisecond + time.Second + r.Busy
+	locked := lockedIn(run.events)
 	names := map[check.UUID]string{}
 	for i := range run.events {
 		if e := &run.events[i]; e.Kind == check.Start {
@@ -417,7 +429,7 @@ func recovered(run *run, r *Result) string {
 			delete(claims, row)
 		case check.Crash:
 			for row, claim := range claims {
-				if names[claim.Owner] == e.Node {
+				if names[claim.Owner] == e.Node && !locked[lockedRow{claim.ID, claim.Topic}] {
 					orphans[messages[row]] = e.At
 				}
 			}

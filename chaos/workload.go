@@ -23,6 +23,7 @@ const (
 	idHeader       = "chronosMessageId"
 	deadlineHeader = "chronosDeadline"
 	numberHeader   = "n"
+	targetHeader   = "chronosTopic" // one of the targets of its route
 )
 
 // submitter submits messages: known bytes of all kinds, delays of all lengths, ids that are used while their message
@@ -39,6 +40,9 @@ type submitter struct {
 
 	// keyed says that an id that is used again is submitted with the same key, so that it goes to the same partition.
 	keyed bool
+
+	// places says that the history tells of each submission where Kafka has put it.
+	places bool
 
 	// resubmit is n when every n-th message that fires is submitted again the moment it is seen, and
 	// 0 for none of them. That is the moment at which a delete by id would hit the wrong message.
@@ -71,10 +75,11 @@ type submission struct {
 	key      []byte
 	deadline time.Time
 	invalid  bool
-	reused   bool // another one has the same id
-	unique   bool // no other one is to get its id
-	decided  bool // an instruction decides on what becomes of it, or it is one
-	route    int  // its place among the routes
+	reused   bool   // another one has the same id
+	unique   bool   // no other one is to get its id
+	decided  bool   // an instruction decides on what becomes of it, or it is one
+	route    int    // its place among the routes
+	target   string // the topic that it names; "" for the output of its route
 
 	// partition and offset are where Kafka has put it, and acknowledged is when it said so.
 	partition    int32
@@ -106,16 +111,19 @@ func (c *submitter) run(ctx context.Context) {
 				c.again(ctx, c.number(), n)
 			}
 		case <-tick.C:
-			if c.receivers != nil {
-				c.call(ctx, c.number())
+			number := c.number()
+			if c.receivers != nil && c.route(number) == 0 {
+				c.call(ctx, number)
 				continue
 			}
 			c.instructions(ctx)
-			number := c.number()
 			if c.instructs > 0 && number%c.instructs == 0 {
 				c.instruct(ctx)
 			}
 			s := submission{number: number, id: fmt.Sprintf("m-%d", number), route: c.route(number)}
+			if many := len(c.topics.targets); many > 0 {
+				s.target = c.topics.targets[number%many]
+			}
 			c.submit(ctx, s, c.delay())
 		}
 	}
@@ -132,7 +140,9 @@ func (c *submitter) again(ctx context.Context, number, fired int) {
 	}
 	c.submitted[i].reused = true
 	before := &c.submitted[i]
-	s := submission{number: number, id: before.id, key: before.key, reused: true, route: before.route}
+	s := submission{
+		number: number, id: before.id, key: before.key, reused: true, route: before.route, target: before.target,
+	}
 	c.mu.Unlock()
 	c.submit(ctx, s, 3*time.Second)
 }
@@ -152,6 +162,9 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 		name := []string{"a", "b", "ü"}[c.random.IntN(3)]
 		headers = append(headers, kgo.RecordHeader{Key: name, Value: junk(c.random, 20)})
 	}
+	if s.target != "" {
+		headers = append(headers, kgo.RecordHeader{Key: targetHeader, Value: []byte(s.target)})
+	}
 	at := kgo.RecordHeader{Key: deadlineHeader, Value: []byte(s.deadline.Format("2006-01-02T15:04:05.000Z"))}
 	if !s.reused && c.random.IntN(50) == 0 {
 		s.invalid = true
@@ -168,7 +181,7 @@ func (c *submitter) flood(ctx context.Context, many int, due time.Time) {
 	due = due.UTC().Truncate(time.Millisecond)
 	for range many {
 		number := c.number()
-		s := submission{number: number, id: fmt.Sprintf("b-%d", number), deadline: due, route: 1}
+		s := submission{number: number, id: fmt.Sprintf("b-%d", number), deadline: due, route: 1, unique: true}
 		c.send(ctx, s, &kgo.Record{
 			Topic: c.topics.routes[1].in, Key: []byte(s.id), Value: []byte("one of many"),
 			Headers: []kgo.RecordHeader{
@@ -180,6 +193,23 @@ func (c *submitter) flood(ctx context.Context, many int, due time.Time) {
 	}
 }
 
+// repeat submits the ids of messages of the second route again, by records of one key: they are in one partition.
+func (c *submitter) repeat(ctx context.Context, ids []string) {
+	var again []submission
+	c.each(func(s *submission) {
+		if s.route == 1 && slices.Contains(ids, s.id) {
+			s.reused = true
+			again = append(again, submission{id: s.id, deadline: s.deadline, route: 1, reused: true, unique: true})
+		}
+	})
+	for _, s := range again {
+		s.number = c.number()
+		r := record(c.topics.routes[1].in, &s, s.deadline)
+		r.Key = []byte("one partition")
+		c.send(ctx, s, r, nil)
+	}
+}
+
 // number gives a submission its number.
 func (c *submitter) number() int { return int(c.last.Add(1)) }
 
@@ -187,7 +217,7 @@ func (c *submitter) number() int { return int(c.last.Add(1)) }
 // is not nil.
 func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record, acknowledged func(*kgo.Record)) {
 	e := check.Event{
-		Kind: check.Submit, At: c.history.now(), Message: s.number, ID: s.id, Topic: c.topics.routes[s.route].out,
+		Kind: check.Submit, At: c.history.now(), Message: s.number, ID: s.id, Topic: c.topics.lane(&s),
 		Deadline: s.deadline.Sub(c.history.since), Payload: payloadOf(r), Key: keyOf(r.Key),
 	}
 	if s.message != nil {
@@ -210,6 +240,9 @@ func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record, ackno
 			e.Flaw = check.Unacknowledged
 		} else {
 			s.partition, s.offset, s.acknowledged = r.Partition, r.Offset, time.Now()
+			if c.places {
+				e.Partition, e.Offset = fmt.Sprintf("%s/%d", r.Topic, r.Partition), r.Offset
+			}
 			c.submitted = append(c.submitted, s)
 			if acknowledged != nil {
 				acknowledged(r)
@@ -264,7 +297,7 @@ func (c *submitter) reuse(s *submission) {
 		return
 	}
 	// Either may be covered by the other: the second may overtake the first on its way through another partition.
-	s.id, s.key, s.reused, before.reused = before.id, before.key, true, true
+	s.id, s.key, s.target, s.reused, before.reused = before.id, before.key, before.target, true, true
 }
 
 // open returns the acknowledged submissions of which nothing has come yet, except those whose id was used twice: they
@@ -339,7 +372,7 @@ func payloadOf(r *kgo.Record) uint64 {
 	part(r.Key)
 	part(r.Value)
 	for _, h := range r.Headers {
-		if h.Key != idHeader && h.Key != deadlineHeader && h.Key != actionHeader {
+		if h.Key != idHeader && h.Key != deadlineHeader && h.Key != actionHeader && h.Key != targetHeader {
 			part([]byte(h.Key))
 			part(h.Value)
 		}

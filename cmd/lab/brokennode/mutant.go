@@ -40,6 +40,12 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Source = epochsUnseen{ports.Source}
 	case "failure-of-all":
 		ports.Sink = &failureOfAll{Sink: ports.Sink}
+	case "waits-for-locks":
+		ports.Store = waitsForLocks{ports.Store, config.StoreTimeout()}
+	case "lanes-take-turns":
+		ports.Store = &lanesTakeTurns{Store: ports.Store}
+	case "longest-hold":
+		ports.Store = longestHold{ports.Store}
 	case "call-settled-first":
 		ports.Store, ports.Callback = m, deleteBeforeAck{ports.Callback, m}
 	case "call-refused-is-success":
@@ -343,6 +349,95 @@ func (b *failureOfAll) Publish(ctx context.Context, records []node.Record) []err
 		}
 	}
 	return errs
+}
+
+// waitsForLocks waits for whatever somebody else has locked, and fails a call as a whole where that takes too long.
+type waitsForLocks struct {
+	node.Store
+
+	limit time.Duration
+}
+
+// wait waits until nobody else has any of the rows locked.
+func (s waitsForLocks) wait(ctx context.Context, ids, lanes []string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to be said
+	_, err = conn.Exec(ctx, `SELECT FROM messages WHERE (id, lane) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+ORDER BY id, lane FOR UPDATE`, ids, lanes)
+	return err
+}
+
+func (s waitsForLocks) Take(ctx context.Context, in node.TakeRequest) (node.TakeResult, error) {
+	var ids, lanes []string
+	for i := range in.Items {
+		ids, lanes = append(ids, in.Items[i].ID), append(lanes, in.Items[i].Lane)
+	}
+	if err := s.wait(ctx, ids, lanes); err != nil {
+		return node.TakeResult{}, err
+	}
+	return s.Store.Take(ctx, in)
+}
+
+func (s waitsForLocks) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	var ids, lanes []string
+	for i := range next {
+		ids, lanes = append(ids, next[i].Of.ID), append(lanes, next[i].Of.Lane)
+	}
+	if err := s.wait(ctx, ids, lanes); err != nil {
+		return nil, err
+	}
+	return s.Store.Settle(ctx, next)
+}
+
+func (s waitsForLocks) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
+	var ids, lanes []string
+	for i := range releases {
+		ids, lanes = append(ids, releases[i].ID), append(lanes, releases[i].Lane)
+	}
+	if err := s.wait(ctx, ids, lanes); err != nil {
+		return nil, err
+	}
+	return s.Store.Reset(ctx, releases)
+}
+
+// lanesTakeTurns claims on one lane at a time for a while after a claim has failed.
+type lanesTakeTurns struct {
+	node.Store
+
+	mu    sync.Mutex
+	until time.Time
+	turn  int
+}
+
+func (s *lanesTakeTurns) Claim(ctx context.Context, in node.ClaimRequest) (node.ClaimResult, error) {
+	const while = 50 * time.Second
+	s.mu.Lock()
+	if time.Now().Before(s.until) && len(in.Lanes) > 0 {
+		s.turn++
+		at := s.turn % len(in.Lanes)
+		in.Lanes = in.Lanes[at : at+1]
+	}
+	s.mu.Unlock()
+	result, err := s.Store.Claim(ctx, in)
+	if err != nil {
+		s.mu.Lock()
+		s.until = time.Now().Add(while)
+		s.mu.Unlock()
+	}
+	return result, err
+}
+
+// longestHold has all lanes wait in a new lineage for what may be under way on callback lanes.
+type longestHold struct{ node.Store }
+
+func (s longestHold) CatchUp(ctx context.Context, in node.CatchUpRequest) (node.State, error) {
+	in.Hold, in.Calls = in.Hold+in.Calls, 0
+	return s.Store.CatchUp(ctx, in)
 }
 
 // refusedIsSuccess takes any answer to a callback for a good one.
