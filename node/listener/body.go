@@ -22,8 +22,8 @@ const (
 	// shares is how many callers with large bodies a listener serves at a time: the part of one is Memory/shares.
 	shares = 4
 
-	// chunk is how much of a body is read at a time whose length is not announced.
-	chunk = 32 << 10
+	// firstPiece is the size of the first buffer of a body, in bytes. It is counted once the first byte has arrived.
+	firstPiece = 512
 )
 
 // BodyError says why the body of a request was not read.
@@ -49,8 +49,9 @@ func RefuseBody(w http.ResponseWriter, err error, refuse Refusal) {
 }
 
 // ReadBody reads the body of a request whole: at most limit bytes, and only if the budget of the listener has room for
-// it (Config.Memory). From then on r.Body reads from memory, too. The caller calls done when the request is answered,
-// which gives the memory back to the budget. The error is a *BodyError, and done then need not be called.
+// it (Config.Memory). Memory is taken as bytes arrive, so a body may be refused after a part of it was read. From then
+// on r.Body reads from memory, too. The caller calls done when the request is answered, which gives the memory back to
+// the budget. The error is a *BodyError, and done then need not be called.
 func ReadBody(
 	w http.ResponseWriter, r *http.Request, limit int64,
 ) (content []byte, done func(), err error) {
@@ -70,34 +71,41 @@ func ReadBody(
 	return content, held.release, nil
 }
 
-// readAll reads a body of a length that was announced, or of length -1, and takes memory for it before it reads.
+// readAll reads a body of a length that was announced, or of length -1. It takes memory as bytes arrive: nothing before
+// the first one, and at most twice what has arrived. What a request announces costs its sender nothing.
 func readAll(body io.Reader, length int64, held *held) ([]byte, error) {
-	if length >= 0 {
-		if err := held.take(length); err != nil {
-			return nil, err
-		}
-		content := make([]byte, length)
-		_, err := io.ReadFull(body, content)
-		return content, err
-	}
 	var content []byte
-	for {
-		if len(content) == cap(content) {
-			more := max(chunk, len(content)) // twice as much each time
-			if err := held.take(int64(more)); err != nil {
+	for int64(len(content)) != length {
+		arrived := len(content)
+		if arrived == cap(content) {
+			more := max(firstPiece, arrived) // twice as much each time
+			if length >= 0 {
+				more = int(min(int64(more), length-int64(arrived)))
+			}
+			if arrived > 0 {
+				if err := held.take(int64(more)); err != nil {
+					return nil, err
+				}
+			}
+			content = append(make([]byte, 0, arrived+more), content...)
+		}
+		n, err := body.Read(content[arrived:cap(content)])
+		content = content[:arrived+n]
+		if arrived == 0 && n > 0 {
+			if err := held.take(int64(cap(content))); err != nil {
 				return nil, err
 			}
-			content = append(make([]byte, 0, len(content)+more), content...)
 		}
-		n, err := body.Read(content[len(content):cap(content)])
-		content = content[:len(content)+n]
 		switch {
+		case errors.Is(err, io.EOF) && int64(len(content)) < length:
+			return nil, io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
 			return content, nil
 		case err != nil:
 			return nil, err
 		}
 	}
+	return content, nil
 }
 
 func tooLarge(limit int64) *BodyError {

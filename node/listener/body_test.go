@@ -112,12 +112,92 @@ func TestBodiesTogether(t *testing.T) {
 	refused(bob, 1)
 	refused(ann, unit) // nothing is left for another
 	over(1)
-	taken(ann, unit, true) // a chunked one takes memory in pieces of 32 kB
+	taken(ann, unit, true) // a chunked one takes up to twice its size
 	over(1)
 	for range 3 { // all has been given back
 		taken(ann, 2*unit, false)
 		taken(bob, 2*unit, false)
 		over(2)
+	}
+}
+
+// slowBody is a body of which some bytes arrive, and then none until it ends. It reports when it is waited for.
+type slowBody struct {
+	arrives io.Reader
+	waited  chan<- bool
+	end     <-chan bool
+}
+
+func (s *slowBody) Read(p []byte) (int, error) {
+	if n, err := s.arrives.Read(p); err == nil {
+		return n, nil
+	}
+	s.waited <- true
+	<-s.end
+	return 0, io.ErrUnexpectedEOF
+}
+
+// Goal: what a request announces takes no memory, what has arrived does, and a body for which there is no room any more
+// is refused when a part of it has been read. Method: bodies of which nothing arrives, far more of them than the budget
+// has room for, beside small ones; then bodies of which a part arrives.
+func TestBodiesThatWereAnnounced(t *testing.T) {
+	const far = 100 * unit
+	config := listener.Config{Listen: "127.0.0.1:1", Memory: memory} // all requests have one budget
+	handler := newGuard(t, config, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, done, err := listener.ReadBody(w, r, far)
+		if err != nil {
+			listener.RefuseBody(w, err, listener.Refuse)
+			return
+		}
+		done()
+	}))
+	send := func(body io.Reader, announced int64) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", body)
+		r.Host, r.ContentLength = "127.0.0.1", announced
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, r)
+		return recorder
+	}
+	waited, end, answers := make(chan bool), make(chan bool), make(chan int, 100)
+	slow := func(size int, announced int64) {
+		t.Helper()
+		body := &slowBody{strings.NewReader(strings.Repeat("x", size)), waited, end}
+		go func() { answers <- send(body, announced).Code }()
+		select {
+		case <-waited:
+		case code := <-answers:
+			t.Fatalf("%d bytes of %d that were announced are answered with %d", size, announced, code)
+		}
+	}
+	whole := func(size int) *httptest.ResponseRecorder {
+		return send(strings.NewReader(strings.Repeat("x", size)), int64(size))
+	}
+	for range 20 {
+		slow(0, far)
+		slow(0, -1)
+	}
+	if got := whole(8 * unit); got.Code != http.StatusOK {
+		t.Errorf("a body beside 40 of which nothing has arrived is answered with %d: %s", got.Code, got.Body)
+	}
+	slow(2*unit+1, far) // it has twice as much as has arrived at most
+	if got := whole(4 * unit); got.Code != http.StatusOK {
+		t.Errorf("a body beside one of which 2 kB have arrived is answered with %d: %s", got.Code, got.Body)
+	}
+	body := strings.NewReader(strings.Repeat("x", far))
+	got := send(body, far)
+	if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") != "1" || body.Len() == far ||
+		body.Len() < far-4*unit {
+		t.Errorf("a body that is too much is answered with %d and Retry-After %q, when %d bytes of %d are not read",
+			got.Code, got.Header().Get("Retry-After"), body.Len(), far)
+	}
+	for range 41 {
+		end <- true
+		if code := <-answers; code != http.StatusBadRequest {
+			t.Errorf("a body that does not arrive is answered with %d", code)
+		}
+	}
+	if got := whole(far); got.Code != http.StatusOK {
+		t.Errorf("a body when all are over is answered with %d: %s", got.Code, got.Body)
 	}
 }
 
