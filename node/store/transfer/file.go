@@ -133,7 +133,7 @@ type messageLine struct {
 	ID          string          `json:"id"`
 	Lane        string          `json:"lane"`
 	Incarnation uuid.UUID       `json:"incarnation"`
-	Deadline    time.Time       `json:"deadline"`
+	Deadline    *time.Time      `json:"deadline"`      // nil where a line has none, which is refused
 	Due         *time.Time      `json:"due,omitempty"` // where it is not the deadline
 	NotAfter    *time.Time      `json:"notAfter,omitempty"`
 	Attempts    int             `json:"attempts,omitempty"`
@@ -150,9 +150,9 @@ type messageLine struct {
 }
 
 type seriesLine struct {
-	Rule     string    `json:"rule"`
-	Sequence int64     `json:"sequence"`
-	At       time.Time `json:"at"`
+	Rule     string     `json:"rule"`
+	Sequence int64      `json:"sequence"`
+	At       *time.Time `json:"at"` // nil where a line has none, which is refused
 }
 
 type originLine struct {
@@ -206,7 +206,7 @@ func value[T any](pointer *T) (v T) {
 
 func lineOfMessage(m *Message) *messageLine {
 	l := &messageLine{
-		ID: m.ID, Lane: m.Lane, Incarnation: m.Incarnation, Deadline: m.Deadline, NotAfter: some(m.NotAfter),
+		ID: m.ID, Lane: m.Lane, Incarnation: m.Incarnation, Deadline: &m.Deadline, NotAfter: some(m.NotAfter),
 		Attempts: m.Attempts, Bound: m.Bound, Former: m.Former, Stopped: m.Stopped, Line: some(m.Line),
 		Behind: m.Behind, Key: payloadOf(m.Key), Value: payloadOf(m.Value),
 	}
@@ -214,7 +214,7 @@ func lineOfMessage(m *Message) *messageLine {
 		l.Due = &m.Due
 	}
 	if m.Recurs() {
-		l.Series = &seriesLine{m.Series, m.Sequence, m.At}
+		l.Series = &seriesLine{m.Series, m.Sequence, &m.At}
 	}
 	if m.Origin != (node.Origin{}) {
 		l.Origin = &originLine{m.Origin.Topic, m.Origin.Partition, m.Origin.Offset}
@@ -228,16 +228,18 @@ func lineOfMessage(m *Message) *messageLine {
 func (l *messageLine) message() (m Message, err error) {
 	m = Message{
 		Message: node.Message{
-			ID: l.ID, Lane: l.Lane, Incarnation: l.Incarnation, Deadline: l.Deadline, NotAfter: value(l.NotAfter),
+			ID: l.ID, Lane: l.Lane, Incarnation: l.Incarnation,
+			Deadline: value(l.Deadline), NotAfter: value(l.NotAfter),
 			Line: value(l.Line), Key: l.Key.bytes(), Value: l.Value.bytes(),
 		},
-		Due: l.Deadline, Attempts: l.Attempts, Bound: l.Bound, Former: l.Former, Stopped: l.Stopped, Behind: l.Behind,
+		Due: value(l.Deadline), Attempts: l.Attempts,
+		Bound: l.Bound, Former: l.Former, Stopped: l.Stopped, Behind: l.Behind,
 	}
 	if l.Due != nil {
 		m.Due = *l.Due
 	}
 	if l.Series != nil {
-		m.Recurrence = node.Recurrence{Series: l.Series.Rule, Sequence: l.Series.Sequence, At: l.Series.At}
+		m.Recurrence = node.Recurrence{Series: l.Series.Rule, Sequence: l.Series.Sequence, At: value(l.Series.At)}
 	}
 	if l.Origin != nil {
 		m.Origin = node.Origin{Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset}

@@ -162,7 +162,7 @@ func (l *messageLine) validate() error {
 	}
 	if err := first(
 		noID(l.ID), noLane(l.Lane), reason{l.Incarnation == uuid.Nil, "it has no incarnation"},
-		reason{l.Deadline.IsZero(), "it has no deadline"}, noInstant("the deadline", l.Deadline),
+		reason{l.Deadline == nil, "it has no deadline"}, noInstant("the deadline", value(l.Deadline)),
 		noInstant("the instant that it is due", value(l.Due)), noInstant("notAfter", value(l.NotAfter)),
 		outside("the number of attempts", l.Attempts, 0, math.MaxInt32),
 	); err != nil {
@@ -186,8 +186,8 @@ func (l *messageLine) validateSource() error {
 		}
 		if err := first(
 			outside("the sequence", s.Sequence, 1, math.MaxInt64-1),
-			reason{s.At.IsZero(), "an occurrence of a series without its instant"},
-			noInstant("the instant of an occurrence", s.At),
+			reason{s.At == nil, "an occurrence of a series without its instant"},
+			noInstant("the instant of an occurrence", value(s.At)),
 		); err != nil {
 			return err
 		}

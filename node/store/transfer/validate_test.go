@@ -60,6 +60,11 @@ func TestImportValidates(t *testing.T) {
 		{goodMessage, `"sequence":2`, `"sequence":0`, "the sequence is 0"},
 		{goodMessage, `"sequence":2`, `"sequence":9223372036854775807`, "the sequence is 9223372036854775807"},
 		{goodMessage, `,"at":"2027-01-01T00:00:00Z"`, ``, "without its instant"},
+		{goodMessage, `,"at":"2027-01-01T00:00:00Z"`, `,"at":null`, "without its instant"},
+		{goodMessage, `,"at":"2027`, `,"at":"0001`, ""}, // the first instant that intake takes, too
+		{goodMessage, `"deadline":"2027`, `"deadline":"0001`, ""},
+		{goodMessage, `"deadline":"2027-01-01T00:00:00Z",`, ``, "it has no deadline"},
+		{goodMessage, `"deadline":"2027-01-01T00:00:00Z"`, `"deadline":null`, "it has no deadline"},
 		{goodMessage, `"deadline":"2027`, `"deadline":"0000`, "the year 0"},
 		{goodMessage, `"deadline":"2027-01-01T00:00:00Z"`, `"deadline":"2027-01-01T00:00:00.0000001Z"`, "microseconds"},
 		{goodMessage, `"attempts":3`, `"due":"0000-01-01T00:00:00Z"`, "the year 0"},
