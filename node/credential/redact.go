@@ -9,9 +9,10 @@ import (
 // hidden stands in the place of what is not shown.
 const hidden = "xxxxx"
 
-// parameters matches a parameter of a URL that may be a password, with its value.
+// parameters matches a parameter of a URL that may be a password, with its value: of the query or of the fragment.
 func parameters() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)([?&;][^=&;#]*(pass|secret|token|key|credential|sig|auth)[^=&;#]*=)[^&;#]*`)
+	const names = "pass|pwd|secret|token|key|credential|sig|auth|code"
+	return regexp.MustCompile(`(?i)([?&;#][^=&;#]*(` + names + `)[^=&;#]*=)[^&;#]*`)
 }
 
 // Redact returns the text of a URL as it may be shown: without passwords, in front of the host or as a parameter. The

@@ -28,6 +28,10 @@ func TestRedact(t *testing.T) {
 		"postgres://u@h/d?sslpassword=c4n4ry&a=": "postgres://xxxxx@h/d?sslpassword=xxxxx&a=",
 		"https://h/x?access_token=c4n4ry&b=c":    "https://h/x?access_token=xxxxx&b=c",
 		"https://h/x?b=c&Client_Secret=c4n4ry#f": "https://h/x?b=c&Client_Secret=xxxxx#f",
+		"postgres://h/d?user=u&pwd=c4n4ry&a=b":   "postgres://h/d?user=u&pwd=xxxxx&a=b",
+		"https://h/x?code=c4n4ry&state=s":        "https://h/x?code=xxxxx&state=s",
+		"https://h/x#access_token=c4n4ry&b=c":    "https://h/x#access_token=xxxxx&b=c",
+		"https://h/x?a=b#top&ID_Token=c4n4ry#c":  "https://h/x?a=b#top&ID_Token=xxxxx#c",
 		"http://h\x7f?token=c4n4ry":              "http://h\x7f?token=xxxxx",
 	} {
 		got := credential.Redact(text)
