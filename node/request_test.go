@@ -82,6 +82,12 @@ func TestRequestForged(t *testing.T) {
 		"a header more": {one, func(r *node.Record) {
 			r.Headers = append(r.Headers, node.Header{Name: node.HeaderTopic})
 		}, false},
+		"the values of two headers swapped": {one, func(r *node.Record) {
+			r.Headers[0].Value, r.Headers[1].Value = r.Headers[1].Value, r.Headers[0].Value
+		}, false},
+		"the names of two headers swapped": {one, func(r *node.Record) {
+			r.Headers[0].Name, r.Headers[1].Name = r.Headers[1].Name, r.Headers[0].Name
+		}, false},
 		"a header less":   {one, func(r *node.Record) { r.Headers = r.Headers[1:] }, false},
 		"another request": {one, header(3, flip(70)), false},
 		"another MAC":     {one, header(3, flip(0)), false},
