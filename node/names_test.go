@@ -41,7 +41,9 @@ func doorsConfig() node.Config {
 		{Name: "http:lost"},
 		{Name: "http:b", DeadLetter: "lost"},
 		{Name: metaswitch.Lane},
+		{Name: "http:rest"},
 	}
+	c.Callbacks.Others.DeadLetter = "http:rest"
 	return c
 }
 
@@ -222,7 +224,7 @@ func TestNamesThroughAllDoors(t *testing.T) {
 					t.Errorf("message %s on %s is accepted", id, door.good)
 				}
 			}
-			for _, lane := range []string{"dead", "outcomes", "lost", "http:lost", "http:tasks"} {
+			for _, lane := range []string{"dead", "outcomes", "lost", "http:lost", "http:rest", "http:tasks"} {
 				if got := door.through("x", lane); door.lanes && got == "" {
 					t.Errorf("message x on %s is accepted", lane)
 				}
