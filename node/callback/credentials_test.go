@@ -66,6 +66,42 @@ func TestCredentialsGoWhereTheLaneSays(t *testing.T) {
 	}
 }
 
+// Goal: a lane that allows one port of a host trusts that port and no other, and its own URL one port with one scheme;
+// a host that is allowed without a port is trusted on all. Method: as above, of hosts that no test can ask.
+func TestCredentialsByPort(t *testing.T) {
+	for _, c := range []struct {
+		own, allowed, target string
+		want                 bool
+	}{
+		{"", "192.0.2.1:80", "http://192.0.2.1/", true},
+		{"", "192.0.2.1:80", "http://192.0.2.1:080/", true},
+		{"", "192.0.2.1:80", "http://192.0.2.1:8080/", false},
+		{"", "192.0.2.1:80", "https://192.0.2.1/", false},
+		{"", "192.0.2.1:8080", "http://192.0.2.1/", false},
+		{"", "192.0.2.1:8080", "http://192.0.2.1:8080/", true},
+		{"", "192.0.2.1", "http://192.0.2.1:8080/", true},
+		{"", "192.0.2.0/24", "https://192.0.2.1/", true},
+		{"", "[2001:db8::1]:443", "https://[2001:db8::1]/", true},
+		{"", "[2001:db8::1]:443", "https://[2001:db8::1]:8080/", false},
+		{"", "named.example:443", "https://named.example/", true},
+		{"", "named.example:443", "http://named.example/", false},
+		{"", "named.example:443", "https://named.example:8080/", false},
+		{"", "named.example:8080", "https://named.example/", false},
+		{"", "*.example:443", "https://named.example:8080/", false},
+		{"", "named.example", "https://named.example:8080/", true},
+		{"http://own.example/", "named.example:80", "http://own.example:80/x", true},
+		{"http://own.example/", "named.example:80", "http://own.example:8080/", false},
+		{"http://own.example/", "named.example:80", "https://own.example:80/", false},
+		{"http://own.example:8080/", "named.example:80", "http://own.example/", false},
+		{"http://own.example:8080/", "named.example:80", "http://named.example:8080/", false},
+	} {
+		got, err := callback.Names(c.own, []string{c.allowed}, c.target)
+		if err != nil || got != c.want {
+			t.Errorf("%+v: trusted %v, %v", c, got, err)
+		}
+	}
+}
+
 // Goal: a lane that is limited to its own URL requests no other, and says so to whoever brings a message.
 func TestOwnURLOnly(t *testing.T) {
 	r := receive(t, nil)

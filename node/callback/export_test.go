@@ -64,6 +64,20 @@ func (s *Sink) Dial(address string) (net.Conn, error) {
 	return s.others.transport.DialContext(context.Background(), "tcp", address)
 }
 
+// Names reports whether a lane with that URL, and those hosts allowed, sends its headers and its signature to a target.
+func Names(own string, allows []string, target string) (bool, error) {
+	a, err := parseAllowed(allows)
+	if err != nil {
+		return false, err
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return false, err
+	}
+	l := &lane{Lane: Lane{URL: own}, allowed: a}
+	return l.names(u), nil
+}
+
 // CheckAddress returns why no connection may be made to an address, of a host that is allowed by its name or one that
 // is not.
 func CheckAddress(allows []string, named bool, address netip.AddrPort) error {
