@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"chronos/node"
 	"chronos/node/control"
@@ -197,6 +198,19 @@ func TestRejectedBodies(t *testing.T) {
 		if status != 400 || location != "" || !strings.Contains(text, c[1]) || len(w.store.Dump()) > 0 {
 			t.Errorf("%s: %d %s, want 400 and %q", c[0], status, text, c[1])
 		}
+	}
+}
+
+// Goal: an answer that quotes what was sent is cut. Method: a URI of 100,000 characters, and its refusal quotes it.
+func TestAnswersAreShort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(a *metaswitch.API) {
+		a.Callback = func(_ string, headers []node.Header) error { return fmt.Errorf("the headers are %s", headers) }
+	})
+	status, _, text := w.ask(t, "PUT", named, `{"timing": {"interval": 1}, "callback": {"http": {"uri": "http://h/`+
+		strings.Repeat("ü", 100_000)+`", "opaque": ""}}}`)
+	if n := utf8.RuneCountInString(text); status != 400 || n != 1_001 || !strings.HasSuffix(text, "…") {
+		t.Errorf("%d with %d characters: %.1000s", status, n, text)
 	}
 }
 
