@@ -120,6 +120,20 @@ func (c *cursor) read(batch *node.Batch) {
 	}
 }
 
+// Pause implements node.Source. Nothing is sent.
+func (p *sourcePort) Pause(partitions []node.Partition) {
+	if p.life.member == nil {
+		return
+	}
+	for _, partition := range partitions {
+		for _, cursor := range p.life.member.view {
+			if cursor.id == partition && cursor.told {
+				cursor.started = false
+			}
+		}
+	}
+}
+
 // Start implements node.Source. Nothing is sent: the consumer notes where to read.
 func (p *sourcePort) Start(ctx context.Context, places []node.Place) error {
 	l := p.life

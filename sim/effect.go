@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"math"
 	"slices"
 
 	"chronos/node"
@@ -41,6 +40,11 @@ func (simple) limit(*call)             {}
 func (simple) waits() bool             { return true }
 func (simple) answerSize() int         { return 0 }
 
+// skips is an effect that leaves alone what others have locked for longer than a moment, and says so.
+type skips interface {
+	skip(t *truth, locked func(lockable) bool)
+}
+
 // take is a Store.Take. It locks the positions of its partitions and the rows of its ids, those that are not there yet
 // included: whoever inserts one of them waits.
 type take struct {
@@ -49,15 +53,60 @@ type take struct {
 	request node.TakeRequest
 	result  node.TakeResult
 	err     error // only a mutant fails
+
+	// passes is for a mutant, see Mutant.PassesBlocked.
+	passes bool
+
+	// blocked says of each item what others have locked: what it is about, or its partition; nil if nothing is.
+	blocked []bool
+}
+
+func (e *take) skip(t *truth, locked func(lockable) bool) {
+	m := t.server.world.mutant
+	e.passes = m != nil && m.PassesBlocked
+	e.blocked = make([]bool, len(e.request.Items))
+	for i := range e.request.Items {
+		item := &e.request.Items[i]
+		e.blocked[i] = item.Action != node.Pass && locked(rowOf(item.ID, item.Lane)) ||
+			item.From != node.NoPlace && locked(lockable{Partition: e.request.From[item.From].Partition})
+	}
+}
+
+// free returns the request without what is blocked, and what stands behind that in its partition, and where the items
+// are that it has left.
+func (e *take) free() (request node.TakeRequest, places []int) {
+	request = e.request
+	request.Items = nil
+	halted := make([]bool, len(request.From))
+	for i := range e.request.Items {
+		item := &e.request.Items[i]
+		if item.From != node.NoPlace {
+			halted[item.From] = !e.passes && (halted[item.From] || e.blocked[i])
+			if halted[item.From] {
+				continue
+			}
+		}
+		if !e.blocked[i] {
+			request.Items, places = append(request.Items, *item), append(places, i)
+		}
+	}
+	return request, places
 }
 
 func (e *take) needs(*truth) []lockable {
 	needs := make([]lockable, 0, len(e.request.From)+len(e.request.Items))
-	for _, from := range e.request.From {
-		needs = append(needs, lockable{Partition: from.Partition})
+	request := e.request
+	if e.blocked != nil {
+		request, _ = e.free()
 	}
-	for i := range e.request.Items {
-		if item := &e.request.Items[i]; item.Action != node.Pass {
+	for i, from := range request.From {
+		used := func(item node.Item) bool { return item.From == i }
+		if e.blocked == nil || slices.ContainsFunc(request.Items, used) {
+			needs = append(needs, lockable{Partition: from.Partition})
+		}
+	}
+	for i := range request.Items {
+		if item := &request.Items[i]; item.Action != node.Pass {
 			needs = append(needs, rowOf(item.ID, item.Lane))
 		}
 	}
@@ -72,19 +121,45 @@ func (e *take) limit(c *call) {
 	}
 	first := c.partial % len(e.request.From)
 	var items []node.Item // what was handed in is in other hands as well
+	var blocked []bool
 	for i := range e.request.Items {
 		if item := &e.request.Items[i]; item.From < first {
 			items = append(items, *item)
+			if e.blocked != nil {
+				blocked = append(blocked, e.blocked[i])
+			}
 		}
 	}
 	if first > 0 {
 		c.task.life.host.world.count("take-apart")
 	}
-	e.request.Items = items
+	e.request.Items, e.blocked = items, blocked
 }
 
 func (e *take) apply(rows node.Store) {
-	e.result, e.err = rows.Take(context.Background(), e.request)
+	if e.blocked == nil {
+		e.result, e.err = rows.Take(context.Background(), e.request)
+		return
+	}
+	request, places := e.free()
+	if e.result, e.err = rows.Take(context.Background(), request); e.err != nil {
+		return
+	}
+	results := make([]node.ItemResult, len(e.request.Items))
+	for i := range results {
+		results[i].Outcome = node.Untaken
+		if e.blocked[i] {
+			results[i].Outcome = node.Blocked
+		}
+	}
+	for at, i := range places[:e.result.Taken] {
+		results[i] = e.result.Results[at]
+	}
+	taken := len(results)
+	if e.result.Taken < len(places) { // it was refused: what stands behind it is not dealt with
+		taken = places[e.result.Taken]
+	}
+	e.result.Taken, e.result.Results = taken, results[:taken]
 }
 
 // claim is a Store.Claim. It skips what others have locked.
@@ -134,14 +209,19 @@ type found struct {
 	seen  []bool // which rows a transaction that stays open has found when it began; nil for all
 	items int    // how many of them take effect
 	done  []node.Settled
+
+	busy []bool // what others have locked, and is left alone; nil for nothing
 }
+
+// isBusy reports whether an item is left alone.
+func (f *found) isBusy(i int) bool { return f.busy != nil && f.busy[i] }
 
 func (f *found) limit(c *call) { f.items = c.items(f.items) }
 
 // places returns the places of what may be changed.
 func (f *found) places() (places []int) {
 	for i := range f.items {
-		if f.seen == nil || f.seen[i] {
+		if (f.seen == nil || f.seen[i]) && !f.isBusy(i) {
 			places = append(places, i)
 		}
 	}
@@ -153,6 +233,11 @@ func (f *found) settle(n int, places []int, done []node.Settled) {
 	f.done = make([]node.Settled, n)
 	for at, i := range places {
 		f.done[i] = done[at]
+	}
+	for i := range f.busy {
+		if f.busy[i] {
+			f.done[i] = node.Busy
+		}
 	}
 }
 
@@ -179,11 +264,18 @@ func (e *settle) finds(t *truth, i int) bool {
 
 func (e *settle) needs(t *truth) (needs []lockable) {
 	for i := range e.next {
-		if e.finds(t, i) {
+		if e.finds(t, i) && !e.isBusy(i) {
 			needs = append(needs, rowOf(e.next[i].Of.ID, e.next[i].Of.Lane))
 		}
 	}
 	return needs
+}
+
+func (e *settle) skip(t *truth, locked func(lockable) bool) {
+	e.busy = make([]bool, len(e.next))
+	for i := range e.next {
+		e.busy[i] = e.finds(t, i) && locked(rowOf(e.next[i].Of.ID, e.next[i].Of.Lane))
+	}
 }
 
 func (e *settle) see(t *truth) {
@@ -223,11 +315,18 @@ func (e *giveBack) finds(t *truth, i int) bool {
 
 func (e *giveBack) needs(t *truth) (needs []lockable) {
 	for i := range e.releases {
-		if e.finds(t, i) {
+		if e.finds(t, i) && !e.isBusy(i) {
 			needs = append(needs, rowOf(e.releases[i].ID, e.releases[i].Lane))
 		}
 	}
 	return needs
+}
+
+func (e *giveBack) skip(t *truth, locked func(lockable) bool) {
+	e.busy = make([]bool, len(e.releases))
+	for i := range e.releases {
+		e.busy[i] = e.finds(t, i) && locked(rowOf(e.releases[i].ID, e.releases[i].Lane))
+	}
 }
 
 func (e *giveBack) see(t *truth) {
@@ -242,7 +341,7 @@ func (e *giveBack) apply(rows node.Store) {
 	e.settle(len(e.releases), places, must(rows.Reset(context.Background(), at(e.releases, places))))
 }
 
-// expired is a Store.Expired. It passes over what is locked, and sees nothing that is not committed.
+// expired is a Store.Expired, which passes over what others have locked and sees nothing that is not committed.
 type expired struct {
 	simple
 
@@ -252,10 +351,9 @@ type expired struct {
 }
 
 func (e *expired) apply(rows node.Store) {
-	all := must(rows.Expired(context.Background(), math.MaxInt))
-	e.claims = slices.DeleteFunc(all, func(c node.Claim) bool {
-		return e.server.unseen[node.MessageID{ID: c.ID, Lane: c.Lane}] ||
-			e.server.locked(&node.Message{ID: c.ID, Lane: c.Lane})
+	locked := len(e.server.locks) + len(e.server.foreign)
+	e.claims = slices.DeleteFunc(must(rows.Expired(context.Background(), e.most+locked)), func(c node.Claim) bool {
+		return e.server.unseen[node.MessageID{ID: c.ID, Lane: c.Lane}] || e.server.isLocked(rowOf(c.ID, c.Lane))
 	})
 	e.claims = e.claims[:min(len(e.claims), e.most)]
 }

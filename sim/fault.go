@@ -92,6 +92,7 @@ const (
 	Slow            FaultKind = "slow"
 	Partial         FaultKind = "partial"
 	Locked          FaultKind = "locked"
+	RowsLocked      FaultKind = "rows-locked"
 	RolledBack      FaultKind = "rolled-back"
 	Duplicate       FaultKind = "duplicate"
 	StoreDown       FaultKind = "store-down"
@@ -300,6 +301,10 @@ func faultKinds() []faultDescription { //nolint:funlen // a table
 		{Slow, "the reply takes long", requests, 6, 10 * ms, 5 * s, 0, false},
 		{Partial, "an error, after some items have taken effect", parts, 6, 0, 0, 8, false},
 		{Locked, "the transaction holds its row locks for long", writes, 8, 10 * ms, 2 * s, 0, false},
+		{
+			RowsLocked, "a session of somebody else locks what is stored for a lane, and ends it late or never",
+			calls | submit, 3, 10 * ms, 10 * time.Minute, 8, false,
+		},
 		{RolledBack, "the transaction holds its row locks for long and is undone", writes, 8, 10 * ms, 2 * s, 0, false},
 		{Duplicate, "the records are appended twice", publish | submit | 1<<opCall, 4, 0, 0, 0, false},
 		{StoreDown, "the store refuses everybody", calls, 1, 10 * ms, 20 * s, 0, false},

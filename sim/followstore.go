@@ -39,7 +39,7 @@ func (f *follower) took(l *life, request *node.TakeRequest, result *node.TakeRes
 		skipped := from != nil && !position[item.From].Takes(item.Epoch, item.Offset)
 		again := one.Told != nil && one.Told.Again
 		f.learnOf(item, one)
-		if one.Outcome == node.Untaken || one.Outcome == node.BusyItem || skipped || again {
+		if one.Outcome == node.Untaken || one.Outcome == node.Blocked || skipped || again {
 			continue
 		}
 		f.take(l, item, one, from, result.State.Lineage, now)
@@ -57,7 +57,7 @@ func (f *follower) took(l *life, request *node.TakeRequest, result *node.TakeRes
 
 // learnOf notes what kind of message an item brings.
 func (f *follower) learnOf(item *node.Item, one *node.ItemResult) {
-	if one.Outcome == node.Untaken || one.Outcome == node.BusyItem || !item.Action.Stores() {
+	if one.Outcome == node.Untaken || one.Outcome == node.Blocked || !item.Action.Stores() {
 		return
 	}
 	i := f.incarnationOf(item.Ref())

@@ -42,6 +42,12 @@ type Mutant struct {
 	// Silences has a partition that does not answer silence all of its topic.
 	Silences bool
 
+	// WaitsForLocks has a transaction wait for what others have locked, however long that is.
+	WaitsForLocks bool
+
+	// PassesBlocked has a take go on behind an item that is blocked, in its partition.
+	PassesBlocked bool
+
 	// Unconfirmed has a request that changes nothing answered while the standby confirms nothing.
 	Unconfirmed bool
 

@@ -18,7 +18,7 @@ func Mutants() []*Mutant {
 	return slices.Concat(storeMutants(), contentMutants(), claimMutants(), intakeMutants(), positionMutants(),
 		upgradeMutants(),
 		publishMutants(), idleMutants(), callbackMutants(), lineMutants(), laneMutants(), pauseMutants(),
-		windowMutants(), paceMutants(), queueMutants(),
+		windowMutants(), paceMutants(), queueMutants(), lockMutants(),
 		controlMutants(), holdMutants(), pastMutants(), limitMutants(), seriesMutants(),
 		clockMutants(), originalMutants(), delayMutants())
 }

@@ -132,13 +132,19 @@ func (o *operator) run(ctx context.Context, random *rand.Rand) {
 			}
 		}
 		result, err := (&storePort{o.life}).Take(ctx, node.TakeRequest{Items: items})
-		if err == nil && result.Results[0].Outcome != node.Untaken {
-			for i := range items {
-				w.recorder.heard(&items[i], result.Results[i].Outcome, result.State.Lineage)
-			}
-			return
-		}
 		if err == nil {
+			var again []node.Item
+			for i := range items {
+				switch outcome := result.Results[i].Outcome; outcome {
+				case node.Untaken, node.Blocked:
+					again = append(again, items[i])
+				default:
+					w.recorder.heard(&items[i], outcome, result.State.Lineage)
+				}
+			}
+			if items = again; len(items) == 0 {
+				return
+			}
 			w.count("past-untaken")
 		}
 		clock.Sleep(ctx, between(random, 10*time.Millisecond, time.Second))

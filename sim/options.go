@@ -281,7 +281,7 @@ func (o *Options) Validate() error {
 		min, max int
 	}{
 		{"nodes", o.Nodes, 1, 100_000},
-		{"routes", o.Routes, 1, 100},
+		{"routes", o.Routes, 1, 1000},
 		{"partitions", o.Partitions, 1, 100_000},
 		{"messages", o.Messages, 0, 100_000_000},
 		{"fault-rate", o.FaultRate, 0, 10_000},

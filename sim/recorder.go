@@ -297,8 +297,10 @@ func (j *recorder) healed() {
 }
 
 func (j *recorder) struck(f Fault, l *life) {
-	if slices.Contains([]FaultKind{LaneHangs, PartitionHangs, CutPartition, LanePaused, IntakePaused}, f.Kind) {
-		return // they are events of their own
+	switch f.Kind { // they are events of their own
+	case LaneHangs, PartitionHangs, CutPartition, LanePaused, IntakePaused, RowsLocked:
+		return
+	default:
 	}
 	e := check.Event{Kind: check.Fault, Text: f.String()}
 	if l != nil {

@@ -187,6 +187,15 @@ func (j *recorder) resumed(lane string) {
 	j.add(check.Event{Kind: check.Resume, Topic: lane})
 }
 
+// locked tells that a session of somebody else has locked a row, and unlocked that it has ended.
+func (j *recorder) locked(name node.MessageID) {
+	j.add(check.Event{Kind: check.Lock, ID: name.ID, Topic: name.Lane})
+}
+
+func (j *recorder) unlocked(name node.MessageID) {
+	j.add(check.Event{Kind: check.Unlock, ID: name.ID, Topic: name.Lane})
+}
+
 // position returns an event about a position.
 func (j *recorder) position(kind check.Kind, p node.Partition, to node.Position) check.Event {
 	return check.Event{Kind: kind, Partition: j.shard(p), Offset: to.Offset, Epoch: int(to.Epoch)}

@@ -31,7 +31,7 @@ func (s *storeServer) takeAgain(number int, records int64) {
 	config := w.options.config([32]byte{}, w.edition)
 	lineage := s.truth.lineage()
 	e := &rewind{request: node.CatchUpRequest{
-		Lineage: lineage, Begin: true, Floor: lineage + 1, Hold: config.LongestHold(),
+		Lineage: lineage, Begin: true, Floor: lineage + 1, Hold: config.HoldTime, Calls: config.CallsAfter(),
 		Rewind: []node.Place{{Partition: p.id(), Position: p.before(to)}},
 	}}
 	for _, input := range w.broker.group.partitions {

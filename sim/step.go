@@ -116,6 +116,7 @@ func Sometimes() []string {
 		"LeftGroup", "Rejected", "Enqueued", "Ignored", "Decided",
 		"Recurred", "GaveUp",
 		"Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
+		"RowsLocked",
 	} {
 		names = append(names, "event:"+name)
 	}
@@ -125,7 +126,7 @@ func Sometimes() []string {
 // points returns the points of the world that a batch must come by.
 func points() []string {
 	return []string{
-		"crash", "expelled", "rebalance", "commit-fenced", "lock-wait",
+		"crash", "expelled", "rebalance", "commit-fenced", "lock-wait", "row-locked", "busy",
 		"publish-retried", "fired-twice", "zombie-insert", "reused-id-fired", "rolled-back", "unconfirmed", "unsent",
 		"queued", "slow-claim", "refused-message", "take-apart",
 		"instruction-scheduled", "instruction-ignored", "instruction-replaced", "instruction-rescheduled",

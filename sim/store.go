@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,6 +32,7 @@ type storeServer struct {
 	history int
 
 	locks    map[lockable]int64
+	foreign  map[lockable]int64      // those of sessions that are no node's
 	unseen   map[node.MessageID]bool // the rows whose claims are not committed
 	pending  []*claim                // those claims
 	holders  []*transaction          // those that stay open, with their locks
@@ -59,8 +62,9 @@ func newStoreServer(w *world, open func(now func() time.Time) node.Store) *store
 		open = func(now func() time.Time) node.Store { return memory.New(now) }
 	}
 	s := &storeServer{
-		world: w, open: open, locks: map[lockable]int64{}, unseen: map[node.MessageID]bool{},
-		keeps: w.options.Lossy || w.possible(SetBack) || w.possible(SetBackUnseen) || w.possible(StandbyStalls),
+		world: w, open: open, locks: map[lockable]int64{}, foreign: map[lockable]int64{},
+		unseen: map[node.MessageID]bool{},
+		keeps:  w.options.Lossy || w.possible(SetBack) || w.possible(SetBackUnseen) || w.possible(StandbyStalls),
 	}
 	s.clock.offset = int64(w.options.StoreSkew)
 	s.truth = newTruth(s)
@@ -185,6 +189,7 @@ func (s *storeServer) replaced() {
 	}
 	s.pending, s.holders = nil, nil
 	clear(s.locks)
+	s.unlockRows(func(int64) bool { return true })
 	clear(s.unseen)
 }
 
@@ -231,19 +236,54 @@ func (s *storeServer) restore(keep int, suspect, confirmed bool) {
 
 // blocked returns when what a transaction needs is released, or false when nobody else has it.
 func (s *storeServer) blocked(needs []lockable) (int64, bool) {
-	if len(s.locks) == 0 {
+	if len(s.locks)+len(s.foreign) == 0 {
 		return 0, false
 	}
 	var until int64
 	for _, l := range needs {
-		until = max(until, s.locks[l])
+		until = max(until, s.locks[l], s.foreign[l])
 	}
 	return until, until > s.world.now
 }
 
+// isLocked reports whether somebody has a lock.
+func (s *storeServer) isLocked(l lockable) bool { return max(s.locks[l], s.foreign[l]) > s.world.now }
+
 // locked reports whether a transaction that is open has a lock on a row: a claim skips it.
-func (s *storeServer) locked(m *node.Message) bool {
-	return s.locks[rowOf(m.ID, m.Lane)] > s.world.now
+func (s *storeServer) locked(m *node.Message) bool { return s.isLocked(rowOf(m.ID, m.Lane)) }
+
+// lockRows has a session of somebody else lock what is stored for a lane and nobody else has locked, until it ends. No
+// healing ends it.
+func (s *storeServer) lockRows(lane string, until int64) {
+	if node.IsCallback(lane) && s.world.options.Ordered > 0 {
+		return // whoever stands behind in a line waits, too, and nobody knows for how long
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(s.truth.stored), compareIDs) {
+		if l := rowOf(name.ID, name.Lane); name.Lane == lane && !s.isLocked(l) {
+			s.foreign[l] = until
+			s.world.recorder.locked(name)
+			s.world.count("row-locked")
+		}
+	}
+	s.world.at(until, action(func() {
+		s.unlockRows(func(until int64) bool { return until <= s.world.now })
+	}), 0)
+}
+
+// unlockRows ends the sessions of others that end.
+func (s *storeServer) unlockRows(ends func(until int64) bool) {
+	for _, l := range slices.SortedFunc(maps.Keys(s.foreign), func(a, b lockable) int {
+		return compareIDs(a.MessageID, b.MessageID)
+	}) {
+		if ends(s.foreign[l]) {
+			delete(s.foreign, l)
+			s.world.recorder.unlocked(l.MessageID)
+		}
+	}
+}
+
+func compareIDs(a, b node.MessageID) int {
+	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 }
 
 func rowOf(id, lane string) lockable {

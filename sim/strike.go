@@ -121,6 +121,9 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 	case Upgraded:
 		// Not from within the call, whose process ends by it.
 		w.after(time.Microsecond, func() { w.upgrade(f.For) })
+	case RowsLocked:
+		lanes := w.options.lanes()
+		w.store.lockRows(lanes[f.Count%len(lanes)], until)
 	case IntakePaused:
 		w.store.pause(node.Intake, until)
 	case ZoneMissing:

@@ -25,6 +25,7 @@ type transaction struct {
 	settings int        // how often that had been set by then
 	needs    []lockable // what it has locked
 	secrets  []func()   // what nobody has seen yet
+	patient  int64      // until when it waits for what others have locked; 0 if it has met nothing of that
 	changed  bool       // it has changed something
 	over     bool       // it was ended before its time: it does not end once more
 }
@@ -43,6 +44,9 @@ const (
 // node has eight connections to Postgres; with a call for each callback that fails, its claims would have to wait for
 // one. What becomes of tasks is told by those who make their requests: the store itself bounds that.
 const mostCalls = 11
+
+// lockWait is how long a transaction waits for what others have locked, if it can do without that.
+const lockWait = 50 * time.Millisecond
 
 // perform sends the transaction and waits for its answer.
 func (t *transaction) perform(ctx context.Context) error {
@@ -85,8 +89,20 @@ func (t *transaction) arrive() bool {
 	}
 	if until, blocked := s.blocked(t.effect.needs(s.truth)); blocked {
 		w.count("lock-wait")
-		t.again(until + 1) // after the commit
-		return false
+		skips, is := t.effect.(skips)
+		if is = is && (w.mutant == nil || !w.mutant.WaitsForLocks); is && t.patient == 0 {
+			t.patient = w.now + int64(lockWait)
+		}
+		if !is || w.now < t.patient {
+			again := until + 1 // after the commit
+			if is {
+				again = min(again, t.patient)
+			}
+			t.again(again)
+			return false
+		}
+		w.count("busy")
+		skips.skip(s.truth, s.isLocked)
 	}
 	if c, claims := t.effect.(*claim); claims && w.now < s.cluttered && !c.waded {
 		// The statement takes that long, and is cancelled at its time limit.

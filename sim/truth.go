@@ -184,7 +184,7 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	for i := range result.Results {
 		item, outcome := &whole.Items[i], result.Results[i].Outcome
 		t.took(partition(item), item, result.Results[i], result.State.Lineage)
-		if outcome != node.Untaken && outcome != node.BusyItem && item.From != node.NoPlace {
+		if outcome != node.Untaken && outcome != node.Blocked && item.From != node.NoPlace {
 			skipped := !before[item.From].Takes(item.Epoch, item.Offset)
 			t.tell(func() {
 				t.server.world.recorder.taken(caller, partition(item), item, result.State.Lineage, skipped)
@@ -255,7 +255,7 @@ func (t *truth) took(p node.Partition, item *node.Item, result node.ItemResult, 
 	decides := item.Action != node.Pass &&
 		(item.Action != node.Schedule || item.Answer != nil || item.Request != nil) &&
 		(item.Answer == nil || !item.Answer.Rejected)
-	if result.Outcome == node.Untaken || result.Outcome == node.BusyItem || result.Outcome == node.Skipped {
+	if result.Outcome == node.Untaken || result.Outcome == node.Blocked || result.Outcome == node.Skipped {
 		return
 	}
 	if result.Told != nil && result.Told.Again {

@@ -36,6 +36,8 @@ func (s *state) apply(e *Event) {
 		s.went(e)
 	case Pause, Resume:
 		s.steered(e)
+	case Lock, Unlock:
+		s.lockedBy(e)
 	case PutQueue, DropQueue, Arrive, Done, Promise, Withdraw, Begin, QueueGone, KeepQueue, KeepTask, Call, Accept,
 		Told:
 		s.toldOfTasks(e)

@@ -181,6 +181,12 @@ const (
 	// Resume: it is paused no more: [Topic].
 	Resume Kind = "resume"
 
+	// Lock: a session that is no node's has locked a row, and nobody changes it until it ends: ID, Topic.
+	Lock Kind = "lock"
+
+	// Unlock: that session has ended: ID, Topic.
+	Unlock Kind = "unlock"
+
 	// Taken: a take has told a node that a partition is taken in up to there: Node, Partition, Offset, [Epoch].
 	Taken Kind = "taken"
 

@@ -165,7 +165,7 @@ func Kinds() []Kind {
 		Join, Leave, Poll, Deliver, Commit, Rewind, Reject, Lost,
 		Place, Upgrade, Take, Move, Lineage, Mark, CaughtUp,
 		Insert, Decide, Hear, Answer, Recur, Duplicate, Ready, Claim, Reset, Delete, DeleteDone,
-		Rollback, Keep, KeepPlace, Taken, Pause, Resume,
+		Rollback, Keep, KeepPlace, Taken, Pause, Resume, Lock, Unlock,
 		Publish, Unknown, Fail, Hang, Unreached, Work,
 		PutQueue, DropQueue, Arrive, Done, Promise, Withdraw, Begin, QueueGone, KeepQueue, KeepTask, Call, Accept, Told,
 		Configure, Fault, Error, Heal, End,

@@ -97,7 +97,6 @@ func (s *state) instructed(e *Event) {
 		s.bar(r, e)
 		i.barred = 0 // it was there before, if the store was set back since
 		s.lets(r, e.At)
-		r.kept--
 		i.deadline, i.at = e.Deadline, e.At
 		i.asks(e.Deadline)
 		s.add(&row{

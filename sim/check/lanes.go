@@ -13,7 +13,8 @@ func l9(s *state, e *Event) finding {
 	for _, name := range s.partitionNames() {
 		p := s.partitions[name]
 		for _, r := range p.log {
-			if !p.dropped && !r.taken && !r.gone && r.place.offset >= p.begin && s.drainedAt(r.at, e.At) {
+			if !p.dropped && !r.taken && !r.gone && r.place.offset >= p.begin && s.drainedAt(r.at, e.At) &&
+				!s.blockedPartition(p, e.At) {
 				return brokenBy(r.submission,
 					"the store was set back, or a position, and offset %d of %s was not taken in again",
 					r.place.offset, name)
@@ -73,7 +74,8 @@ func (s *state) starved(r *row, now time.Duration) finding {
 		}
 		since = from
 	}
-	if r.ready() || now-since <= c.Fair() || s.catching || paused || s.lane(r.key.topic).hung {
+	if r.ready() || now-since <= c.Fair() || s.catching || paused || s.lane(r.key.topic).hung ||
+		s.unlocked(r.key) == locked {
 		return holds()
 	}
 	if since <= s.wrong+s.forgiven() || !s.served(r.key.topic, since-s.forgiven()) {

@@ -8,7 +8,7 @@ func l1(s *state, e *Event) finding {
 		return holds()
 	}
 	late := func(r *row) time.Duration {
-		return e.At - max(s.healed, s.caught, r.due-s.config.TimingAdvance) - s.recovery(r.key.topic)
+		return e.At - max(s.healed, s.caught, r.due-s.config.TimingAdvance, s.unlocked(r.key)) - s.recovery(r.key.topic)
 	}
 	if e.Kind == Fire {
 		i := s.incarnations[e.Incarnation]
@@ -43,7 +43,7 @@ func (s *state) divided() bool {
 func l2(s *state, e *Event) finding {
 	for _, r := range s.left() {
 		poison := r.flaw == Poison && !s.config.DeadLetter
-		if !poison && s.healed >= 0 && s.drainedAt(max(r.at, r.deadline), e.At) {
+		if !poison && s.healed >= 0 && s.drainedAt(max(r.at, r.deadline, s.unlocked(r.key)), e.At) {
 			return brokenBy(r.submission, "it is still stored on %s %v after its deadline", r.key.topic,
 				e.At-r.deadline)
 		}
@@ -53,7 +53,7 @@ func l2(s *state, e *Event) finding {
 
 // drained reports whether everything about a submission must have been done by now.
 func (s *state) drained(sub *submission, now time.Duration) bool {
-	return s.drainedAt(max(sub.at, sub.deadline), now)
+	return s.drainedAt(max(sub.at, sub.deadline, s.delayed(sub)), now)
 }
 
 // drainedAt reports whether everything that was to be done from that instant on must have been done by now.
@@ -62,7 +62,7 @@ func (s *state) drainedAt(due, now time.Duration) bool {
 	if s.setBack >= 0 || s.begun >= 0 {
 		bound = s.config.Restored()
 	}
-	return now >= max(s.healed, s.setBack, s.begun, due)+bound
+	return now >= plus(max(s.healed, s.setBack, s.begun, due, s.heldUp()), bound)
 }
 
 // l3 is the invariant L3, consumed.
@@ -70,6 +70,9 @@ func l3(s *state, e *Event) finding {
 	for _, sub := range s.inOrder() {
 		switch {
 		case s.healed < 0 || !s.drained(sub, e.At):
+			if s.healed >= 0 && s.delayed(sub) != 0 {
+				continue // the others do not wait for that lock
+			}
 			return holds() // the history ends too early
 		case s.finished(sub) || sub.flaw == Poison && sub.delivered > 0 || sub.flaw == Unacknowledged || !sub.inKafka():
 		case sub.delivered > 0:
@@ -80,7 +83,7 @@ func l3(s *state, e *Event) finding {
 	}
 	for _, name := range s.partitionNames() {
 		switch p := s.partitions[name]; {
-		case p.dropped:
+		case p.dropped, s.blockedPartition(p, e.At):
 		case p.reached < p.last():
 			return brokenBy(nil, "%s is committed up to %d, and ends at %d", name, p.reached, p.last())
 		case p.kept && !p.guessed && p.position.offset < p.start:
@@ -136,7 +139,10 @@ func l5(s *state, e *Event) finding {
 		return s.late(e, s.config.Punctual(), s.rejected == 0 && s.hangs == 0)
 	}
 	r := s.rowOf(e)
-	if r == nil || e.Node == "" || s.own(e) || s.wrong+s.recovery("") >= r.since || r.since <= s.jumped {
+	if r == nil || e.Node == "" || s.own(e) || s.unlocked(r.key) > 0 {
+		return holds()
+	}
+	if s.wrong+s.recovery("") >= r.since || r.since <= s.jumped {
 		return holds()
 	}
 	if p := s.ids[e.Owner]; p != nil && !p.dead && !p.stopping && !p.cutOff && p.cut < 0 {
@@ -160,7 +166,10 @@ func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 // overdue judges the same on any lane, from when the lane is open for long enough.
 func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 	sub := s.submissions[e.Message]
-	if sub == nil || !applies || sub.fires > 0 || s.faults+s.pauses > 0 || s.lineages > 0 || s.healed >= 0 ||
+	if sub == nil || !applies || sub.fires > 0 || s.delayed(sub) > 0 {
+		return holds()
+	}
+	if s.faults+s.pauses > 0 || s.lineages > 0 || s.healed >= 0 ||
 		sub.at < s.config.Settle {
 		return holds()
 	}
@@ -233,7 +242,7 @@ func l8(s *state, e *Event) finding {
 		return holds()
 	}
 	for _, r := range s.left() {
-		if r.owner == p.id && r.since > s.begun {
+		if r.owner == p.id && r.since > s.begun && s.unlocked(r.key) == 0 {
 			return brokenBy(r.submission, "the process %s has ended cleanly, and still has a claim on it", e.Node)
 		}
 	}

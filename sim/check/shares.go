@@ -42,7 +42,7 @@ func (s *state) passed(r *row, now time.Duration) finding {
 	lane := s.lane(topic)
 	_, paused := s.paused[topic]
 	switch {
-	case r.ready() || now-since <= c.Fair() || s.catching || paused || lane.hung:
+	case r.ready() || now-since <= c.Fair() || s.catching || paused || lane.hung || s.unlocked(r.key) > 0:
 		return holds()
 	case c.pace(topic) > 0 || s.window(topic) != nil || c.Ordered && isCallback(topic):
 		return holds()
@@ -115,7 +115,10 @@ func l22(s *state, e *Event) finding {
 // that nodes do not reach them, and to whom the partition of the message was silent.
 func (s *state) silence(e *Event) (l *lane, to map[string]bool) {
 	sub := s.submissions[e.Message]
-	if sub == nil || sub.fires > 0 || s.faults+s.pauses > 0 || s.lineages > 0 || sub.at < s.config.Settle {
+	if sub == nil || sub.fires > 0 || s.delayed(sub) > 0 {
+		return nil, nil
+	}
+	if s.faults+s.pauses > 0 || s.lineages > 0 || sub.at < s.config.Settle {
 		return nil, nil
 	}
 	if l = s.lane(sub.key.topic); l.whole {

@@ -21,15 +21,17 @@ type state struct {
 	partitions   map[string]*partition
 	lanes        map[string]*lane
 	lines        map[lineKey]*line
-	older        bool                 // there was an older deployment, which kept no positions
-	upgraded     bool                 // and the store was not set back since
-	paused       map[string]pause     // by lane; the intake has no name
-	placed       map[placedKey]string // the partition of each key of each topic
-	decision     decision             // the last one
-	past         map[pastKey][]string // what was decided on instructions that came past Kafka: the outcomes
-	requests     map[UUID]int         // the era in which a request was decided on last
-	tasks        tasks                // and queues
-	era          int                  // goes up when the store is set back, and when a lineage begins
+	older        bool                     // there was an older deployment, which kept no positions
+	upgraded     bool                     // and the store was not set back since
+	paused       map[string]pause         // by lane; the intake has no name
+	lastLock     time.Duration            // until when the last one was
+	locks        map[rowKey]time.Duration // until when rows are, or were, locked by sessions that are no node's
+	placed       map[placedKey]string     // the partition of each key of each topic
+	decision     decision                 // the last one
+	past         map[pastKey][]string     // what was decided on instructions that came past Kafka: the outcomes
+	requests     map[UUID]int             // the era in which a request was decided on last
+	tasks        tasks                    // and queues
+	era          int                      // goes up when the store is set back, and when a lineage begins
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
 	// the call has appeared last.
@@ -331,6 +333,7 @@ func newState() *state {
 		lanes:        map[string]*lane{},
 		lines:        map[lineKey]*line{},
 		paused:       map[string]pause{},
+		locks:        map[rowKey]time.Duration{},
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},
 		past:         map[pastKey][]string{},
