@@ -84,12 +84,15 @@ func (c *Config) Calls() bool {
 // four tenths are for the request.
 func (c *Config) CallbackHoldTime() time.Duration { return max(c.HoldTime, c.Callbacks.Timeout*5/2) }
 
-// LongestHold returns how long a claim may be held on any lane: what waits for all claims to expire waits that long.
-func (c *Config) LongestHold() time.Duration {
-	if c.Calls() {
-		return c.CallbackHoldTime()
+// CallsAfter returns for how long after the hold time of topics a callback of an earlier lineage may still be under
+// way: the time limit of a request. A node begins none unless the store has confirmed the lineage within the hold time,
+// less the margin. So when a new lineage has held for the hold time, whatever of an earlier one is under way has begun,
+// and ends within this time.
+func (c *Config) CallsAfter() time.Duration {
+	if !c.Calls() {
+		return 0
 	}
-	return c.HoldTime
+	return callPace(c).publish
 }
 
 // HoldTimeOf returns the hold time of claims on a lane.

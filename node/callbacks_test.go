@@ -438,16 +438,16 @@ func TestCallbackDueAtOnce(t *testing.T) {
 	})
 }
 
-// How long receivers take is no reason to send messages on topics earlier. What waits for all claims to expire waits
-// for those on callbacks, if there are any.
+// How long receivers take is no reason to send messages on topics earlier. After a failover, callback lanes wait for
+// what a request may take, and not for as long as a claim on it is held.
 func TestCallbackTimes(t *testing.T) {
 	c := calls(0)
 	c.AdaptiveAdvance, c.TimingAdvance = true, 0
-	if got := c.LongestHold(); got != c.CallbackHoldTime() || got <= c.HoldTime {
-		t.Errorf("the longest hold time is %v, that of callbacks %v", got, c.CallbackHoldTime())
+	if got := c.CallsAfter(); got != c.Callbacks.Timeout {
+		t.Errorf("callbacks of an earlier lineage are waited for for %v, want %v", got, c.Callbacks.Timeout)
 	}
-	if d := config(0); d.LongestHold() != d.HoldTime {
-		t.Errorf("without callbacks the longest hold time is %v", d.LongestHold())
+	if d := config(0); d.CallsAfter() != 0 {
+		t.Errorf("without callbacks they are waited for for %v", d.CallsAfter())
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -185,9 +185,10 @@ func (f *firer) claim(ctx context.Context) {
 			if alone {
 				continue // those that were passed over have their turn
 			}
+			f.confirm(ctx)
 			return
 		}
-		asked, behind := f.lineage.known()
+		asked, behind := f.known()
 		if behind {
 			return // what the store would give away may be cancelled
 		}
@@ -214,9 +215,8 @@ func (f *firer) claim(ctx context.Context) {
 	}
 }
 
-// serve puts on the schedule what was claimed by a call that began at a monotonic instant, when the lineage asked was
-// known.
-func (f *firer) serve(ctx context.Context, started time.Duration, asked int64, result *ClaimResult) {
+// serve puts on the schedule what was claimed by a call that began at a monotonic instant, when asked was known.
+func (f *firer) serve(ctx context.Context, started time.Duration, asked asking, result *ClaimResult) {
 	f.follow(asked, result.State)
 	if len(result.Messages) == 0 {
 		return
@@ -246,13 +246,13 @@ func (f *firer) serve(ctx context.Context, started time.Duration, asked int64, r
 //	B gives x back               A, C and D look; ...
 //
 // A share is one message at least, however large, and all of a claim together no more than the ration allows, which the
-// bound on its bytes sees to. On the lanes that it does not come to, the next claim begins. So on a way that is too slow
-// for four megabytes, four lanes with a message of a megabyte each come out one after the other.
+// bound on its bytes sees to. On the lanes that it does not come to, the next claim begins. So on a way that is too
+// slow for four megabytes, four lanes with a message of a megabyte each come out one after the other.
 //
 // Where a lane goes round by parts (rounds.width) each part is a claim of its own. How long it takes decides on how
 // wide the next one is; with others beside it, on which much has to be gone through, it would get narrower and
-// narrower. The claim that follows is for the lanes that have no such part, all of them: beside many parts each of these
-// would wait for all of them.
+// narrower. The claim that follows is for the lanes that have no such part, all of them: beside many parts each of
+// these would wait for all of them.
 func (f *firer) shares(now time.Duration, all bool, latest time.Time) (shares []Share, bytes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -462,7 +462,7 @@ func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready)
 			behind[line]++
 		}
 	}
-	if wait := f.release(ctx, &f.releases, releases); wait > 0 {
+	if wait := f.release(ctx, &f.releases, releases, f.settler.putOff); wait > 0 {
 		f.storeRetry = f.clock.Mono() + wait
 	}
 	return served
@@ -586,7 +586,7 @@ func (f *firer) giveBack(ctx context.Context, held []*holding) bool {
 	for i, h := range held {
 		releases[i] = Release{Claim: h.Claim, Unsent: true}
 	}
-	wait := f.release(ctx, &f.releases, releases)
+	wait := f.release(ctx, &f.releases, releases, f.settler.putOff)
 	if wait > 0 {
 		f.storeRetry = f.clock.Mono() + wait
 	}

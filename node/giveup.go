@@ -165,7 +165,7 @@ func (s *settler) keepPart(ctx context.Context, part []givenUp) (left []givenUp,
 	if len(fitting) == 0 {
 		return nil, nil
 	}
-	asked, _ := s.lineage.known()
+	asked, _ := s.known()
 	result, err := s.store.Take(context.WithoutCancel(ctx), request)
 	s.changed()
 	if err != nil {

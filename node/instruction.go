@@ -100,9 +100,10 @@ const (
 	// has come out, or there never was one.
 	NotFound
 
-	// BusyItem: another session has the row of the message locked, or is inserting one of its name, or has the row of
-	// the partition locked. Nothing was done for the item. The caller repeats it later.
-	BusyItem
+	// Blocked: it cannot be decided at present, and nothing was done for the item: another session has the row of the
+	// message locked, or is inserting one of its name, or has the row of the partition locked; or callbacks of an
+	// earlier lineage may be under way on its lane (State.HoldingCalls). The caller repeats it later.
+	Blocked
 )
 
 // OutcomeRejected is the value of the header chronosOutcome where the record was no valid instruction.
@@ -129,7 +130,7 @@ func (o Outcome) String() string {
 		return "stopped"
 	case NotFound:
 		return "not_found"
-	case Skipped, Passed, Untaken, BusyItem:
+	case Skipped, Passed, Untaken, Blocked:
 	}
 	return ""
 }

@@ -22,11 +22,14 @@ import (
 //
 //   - Claim and Expired pass over it.
 //   - Settle and Reset answer Busy for it.
-//   - Take answers BusyItem for an item about a message whose row is locked, or whose name another session is just
+//   - Take answers Blocked for an item about a message whose row is locked, or whose name another session is just
 //     inserting. In a partition the items before it are taken in as ever, the position moves up to it, and those behind
 //     it that are to be taken in are Untaken. Other partitions are not affected; an item of theirs about the same
-//     message is a BusyItem, too. So is, alone, an item that stands in no partition (NoPlace).
-//   - Where the row of a partition itself is locked, all items of that partition are BusyItem, and it is not refused.
+//     message is a Blocked, too. So is, alone, an item that stands in no partition (NoPlace).
+//   - Where the row of a partition itself is locked, all items of that partition are Blocked, and it is not refused.
+//
+// While a lineage catches up (State.CatchingUp), a record that is Blocked keeps it from doing so, and nothing is
+// claimed on any lane: the record may cancel any message.
 //
 // After the lock is released the same call finds what it has left. A lock on a whole table is waited for, and fails a
 // call at its time limit. A store that only one process can open never answers Busy.
@@ -173,6 +176,11 @@ type State struct {
 	//	A, which has not heard of it, publishes x
 	Holding bool
 
+	// HoldingCalls says that claims from before the lineage have expired, but that callbacks may still be under way
+	// that were begun under them. Until these have ended, nothing is claimed on callback lanes, and an instruction on
+	// them other than Schedule is not decided: it is Blocked. Everything else goes on.
+	HoldingCalls bool
+
 	// IntakePaused says that somebody has paused the intake: a take is refused for all partitions until somebody
 	// resumes it. Messages are claimed nevertheless. A store that catches up cannot get on meanwhile.
 	IntakePaused bool
@@ -190,6 +198,16 @@ type State struct {
 
 // Claims reports whether messages may be claimed.
 func (s State) Claims() bool { return !s.CatchingUp && !s.Suspect }
+
+// ClaimsOn reports whether messages may be claimed on a lane, unless it is paused.
+func (s State) ClaimsOn(lane string) bool {
+	return s.Claims() && (!s.HoldingCalls || !IsCallback(lane))
+}
+
+// Holds reports whether an item waits for callbacks that are under way, see HoldingCalls: it is Blocked.
+func (s State) Holds(item *Item) bool {
+	return s.HoldingCalls && IsCallback(item.Lane) && item.Action != Schedule && item.Action != Pass
+}
 
 // Takes reports whether records may be taken in.
 func (s State) Takes() bool { return !s.Holding && !s.IntakePaused && !s.Suspect }
@@ -347,8 +365,9 @@ type CatchUpRequest struct {
 	Begin bool
 	Floor int64
 
-	// Hold is how long after the beginning nothing is claimed, by the store's clock; only with Begin.
-	Hold time.Duration
+	// Hold is how long after the beginning nothing is claimed, by the store's clock, and Calls how much longer nothing
+	// on callback lanes is (State.HoldingCalls); only with Begin.
+	Hold, Calls time.Duration
 
 	// Marks are the ends of the logs of all partitions of all input topics. A partition that has no position is given
 	// one at Extent.First, with UnknownEpoch. A mark that the position (after Rewind) has reached already is none,

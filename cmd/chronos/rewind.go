@@ -108,4 +108,7 @@ func printRewindPlan(page *page, plan *service.RewindPlan) {
 		"messages that have fired fire again, as duplicates.", plan.Again())
 	page.line("Nothing fires, on any topic, for %v and until all input topics are taken in as far as they reach now.",
 		plan.Hold)
+	if plan.CallsAfter > 0 {
+		page.line("Callbacks begin %v after that, when those that are under way now have ended.", plan.CallsAfter)
+	}
 }

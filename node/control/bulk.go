@@ -103,7 +103,7 @@ func (c *Cancelled) count(outcome node.Outcome, of uuid.UUID) {
 	case node.TooLate:
 		c.TooLate++
 		c.Stays = append(c.Stays, of)
-	case node.BusyItem:
+	case node.Blocked:
 		c.Busy++
 	default: // not found
 		c.Changed++

@@ -27,7 +27,7 @@ type Taker interface {
 // its action, and of the message ID and Lane, a deadline where it moves the message, and all of it where it brings one;
 // Item.Only, where whoever gives it has looked at the message before. What else an item needs is filled in.
 //
-// The outcome of one among several whose message another session has locked is node.BusyItem: nothing has happened to
+// The outcome of one among several whose message another session has locked is node.Blocked: nothing has happened to
 // it. Where it is the only one, the error is a *BusyError. The error is a *ClosedError where the store takes nothing in
 // now, and a *RefusedError where it can never store one of the messages: then nothing has happened. After any other
 // error nobody knows what has: the call may be repeated, and answers not_found for what it has cancelled before.
@@ -63,7 +63,7 @@ func Instruct(ctx context.Context, store Taker, items []node.Item) ([]node.Outco
 			return nil, &ClosedError{State: result.State}
 		}
 	}
-	if len(outcomes) == 1 && outcomes[0] == node.BusyItem {
+	if len(outcomes) == 1 && outcomes[0] == node.Blocked {
 		return nil, &BusyError{ID: items[0].ID}
 	}
 	return outcomes, nil

@@ -97,7 +97,7 @@ func TestBusy(t *testing.T) {
 		t.Errorf("one that is locked: %v", err)
 	}
 	outcomes, err := control.Instruct(t.Context(), store, both)
-	if want := []node.Outcome{node.BusyItem, node.Cancelled}; err != nil || !slices.Equal(outcomes, want) {
+	if want := []node.Outcome{node.Blocked, node.Cancelled}; err != nil || !slices.Equal(outcomes, want) {
 		t.Errorf("got %v, %v; want %v", outcomes, err, want)
 	}
 	unlock()

@@ -160,7 +160,7 @@ func (i *Intake) take(ctx context.Context, batch []*asking) {
 			switch a.result = result.Results[at]; a.result.Outcome {
 			case node.Untaken:
 				a.err = &control.ClosedError{State: result.State}
-			case node.BusyItem:
+			case node.Blocked:
 				a.err = &control.BusyError{ID: a.item.ID}
 			default:
 			}
@@ -204,5 +204,5 @@ func (i *Intake) Insist(ctx context.Context, request node.TakeRequest) (node.Tak
 }
 
 func isUntaken(r node.ItemResult) bool {
-	return r.Outcome == node.Untaken || r.Outcome == node.BusyItem
+	return r.Outcome == node.Untaken || r.Outcome == node.Blocked
 }

@@ -293,7 +293,7 @@ func (a *API) takeOut(ctx context.Context, cancel node.Item) error {
 		return &control.RefusedError{ID: cancel.ID, Reason: result.Refusal}
 	case result.Results[1].Outcome == node.Untaken:
 		return &control.ClosedError{State: result.State}
-	case result.Results[1].Outcome == node.BusyItem:
+	case result.Results[1].Outcome == node.Blocked:
 		return &control.BusyError{ID: cancel.ID}
 	}
 	return nil

@@ -188,8 +188,8 @@ type RewindPlan struct {
 	State node.State
 	Moves []Move // none, if no partition has come beyond the target
 
-	// Hold is how long nothing fires at least.
-	Hold time.Duration
+	// Hold is how long nothing fires at least, and CallsAfter how much longer nothing on callback lanes does.
+	Hold, CallsAfter time.Duration
 
 	marks []node.Extent
 }
@@ -215,7 +215,7 @@ func (p *RewindPlan) Again() (records int64) {
 // PlanRewind returns what a rewind to target would do, and moves nothing. An error that is about the target says what
 // to choose instead.
 func (o *Operator) PlanRewind(ctx context.Context, target RewindTarget) (RewindPlan, error) {
-	plan := RewindPlan{Hold: o.config.Node.LongestHold()}
+	plan := RewindPlan{Hold: o.config.Node.HoldTime, CallsAfter: o.config.Node.CallsAfter()}
 	if !slices.Contains(o.config.inputs(), target.Topic) {
 		return plan, Usagef("--topic is %s: it must be an input topic of this deployment, which reads %s",
 			Shown(target.Topic), strings.Join(o.config.inputs(), ", "))
@@ -348,7 +348,8 @@ func (o *Operator) Rewind(ctx context.Context, plan RewindPlan) (node.State, err
 	defer cancel()
 	// The floor leaves a number out, so that this lineage is told from one that a node begins at the same moment.
 	request := node.CatchUpRequest{
-		Lineage: plan.State.Lineage, Begin: true, Floor: plan.State.Lineage + 1, Hold: plan.Hold, Marks: plan.marks,
+		Lineage: plan.State.Lineage, Begin: true, Floor: plan.State.Lineage + 1, Marks: plan.marks,
+		Hold: plan.Hold, Calls: plan.CallsAfter,
 	}
 	for _, m := range plan.Moves {
 		request.Rewind = append(request.Rewind, node.Place{Partition: m.Partition, Position: m.To})

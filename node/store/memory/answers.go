@@ -23,8 +23,8 @@ type answer struct {
 const sweep = 4
 
 // answered does what an item asks for, unless its request was answered before, which is the answer then, or its message
-// is locked. It reports whether the item has brought a message.
-func (s *Store) answered(item *node.Item, now time.Time) (result node.ItemResult, brings bool) {
+// is locked, or it waits for callbacks. It reports whether the item has brought a message.
+func (s *Store) answered(item *node.Item, state *node.State, now time.Time) (result node.ItemResult, brings bool) {
 	request := item.Request
 	if request != nil && !s.broken.Forgets {
 		if a, found := s.intake.answers[request.ID]; found && now.Before(a.expires) {
@@ -32,8 +32,8 @@ func (s *Store) answered(item *node.Item, now time.Time) (result node.ItemResult
 			return node.ItemResult{Outcome: a.told.Outcome, Told: &a.told}, false
 		}
 	}
-	if s.locks.has(item) {
-		return node.ItemResult{Outcome: node.BusyItem}, false
+	if s.locks.has(item) || state.Holds(item) {
+		return node.ItemResult{Outcome: node.Blocked}, false
 	}
 	v := s.take(item)
 	if request == nil {

@@ -23,6 +23,9 @@ type intake struct {
 	marks map[node.Partition]int64
 	gate  time.Time
 
+	// callsGate is when the callbacks have ended that were under way before.
+	callsGate time.Time
+
 	// cluster and group are what the store belongs to, empty before the first Bind.
 	cluster, group string
 	adopting       bool
@@ -43,6 +46,7 @@ func (s *Store) state(now time.Time) node.State {
 		Lineage:      s.intake.lineage,
 		CatchingUp:   len(s.intake.marks) > 0 || s.intake.holds(now),
 		Holding:      s.intake.holds(now),
+		HoldingCalls: !s.intake.holds(now) && now.Before(s.intake.callsGate) && !s.broken.CallsEarly,
 		IntakePaused: s.intake.paused(node.Intake),
 		Suspect:      s.intake.timeline != s.timeline,
 	}
@@ -125,6 +129,7 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 		in.lineage = max(in.lineage, request.Floor) + 1
 		in.timeline = s.timeline
 		in.gate = instant(now.Add(request.Hold))
+		in.callsGate = instant(now.Add(request.Hold + request.Calls))
 		for _, place := range request.Rewind {
 			if place.Before(in.create(place)) {
 				in.positions[place.Partition] = place.Position
@@ -179,7 +184,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		case !placed && !takes.Takes() && !s.broken.TakesPast, placed && refused[item.From]:
 			one.Outcome = node.Untaken
 		case placed && s.locks.partition(request.From[item.From].Partition):
-			one.Outcome = node.BusyItem
+			one.Outcome = node.Blocked
 		case placed && !before[item.From].Takes(item.Epoch, item.Offset):
 		case placed && halted[item.From]:
 			one.Outcome = node.Untaken
@@ -187,8 +192,8 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 			if result.Refusal = item.Refusal(); result.Refusal != "" {
 				break
 			}
-			one, brings = s.answered(item, now)
-			if placed && one.Outcome == node.BusyItem {
+			one, brings = s.answered(item, &state, now)
+			if placed && one.Outcome == node.Blocked {
 				halted[item.From] = true
 			} else if placed {
 				s.intake.move(request.From[item.From].Partition, item)
@@ -201,7 +206,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		brought = append(brought, brings)
 	}
 	result.Taken = len(result.Results)
-	s.complete(request, result.Results, brought, now, state.Claims())
+	s.complete(request, result.Results, brought, now, &state)
 	for _, from := range request.From {
 		result.Positions = append(result.Positions, s.intake.positions[from.Partition])
 	}
@@ -304,11 +309,11 @@ func (r *row) kept() *node.Kept {
 // results what is true after the take: which skipped messages are stored nevertheless, and which claims the node
 // holds. So what this call has stored and what an earlier one did look alike, as they must.
 func (s *Store) complete(
-	request node.TakeRequest, results []node.ItemResult, brought []bool, now time.Time, claims bool,
+	request node.TakeRequest, results []node.ItemResult, brought []bool, now time.Time, state *node.State,
 ) {
 	for i := range results {
 		item, result := &request.Items[i], &results[i]
-		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.BusyItem ||
+		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Blocked ||
 			result.Outcome == node.Duplicate {
 			continue
 		}
@@ -319,7 +324,8 @@ func (s *Store) complete(
 		if result.Outcome == node.Skipped {
 			result.Outcome = node.Scheduled
 		}
-		if brought[i] && item.Claim && item.Line == uuid.Nil && claims && !s.intake.paused(item.Lane) {
+		if brought[i] && item.Claim && item.Line == uuid.Nil && state.ClaimsOn(item.Lane) &&
+			!s.intake.paused(item.Lane) {
 			s.remove(r)
 			r.claim(request.Node, now, request.Hold)
 			s.add(r)

@@ -114,6 +114,9 @@ type Broken struct {
 	// GoesOnStopped has it rearm a series that was stopped.
 	GoesOnStopped bool
 
+	// CallsEarly has it not wait for callbacks that were under way before the lineage.
+	CallsEarly bool
+
 	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
 	TakesWhileHolding bool
 
@@ -168,7 +171,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	var claimed []*row
 	left := request.Bytes
 	for _, share := range request.Lanes {
-		if s.intake.paused(share.Lane) {
+		if s.intake.paused(share.Lane) || !result.State.ClaimsOn(share.Lane) {
 			continue
 		}
 		if request.Bytes > 0 {

@@ -57,9 +57,9 @@ type claim struct {
 	state node.State
 	idle  time.Duration
 
-	// open says that claims were possible before the last look from the marks, where marks are used: if not, it would
-	// have found nothing whatever waits there.
-	open bool
+	// open says that claims were possible before the last look from the marks, where marks are used, and callsOpen that
+	// they were on callback lanes: if not, it would have found nothing whatever waits there.
+	open, callsOpen bool
 
 	// held are the lanes that are paused, where marks are used: on them, too, nothing is found. Each statement sees
 	// what was committed when it began, so they are asked for before the claims and after them:
@@ -131,7 +131,9 @@ func (c *claim) run(ctx context.Context) error {
 	start := time.Now()
 	firsts, err := c.claim(ctx, rest)
 	if err != nil || c.open {
-		part := func(lane string) bool { return !slices.Contains(whole, lane) }
+		part := func(lane string) bool {
+			return !slices.Contains(whole, lane) || !c.callsOpen && node.IsCallback(lane)
+		}
 		looked := slices.DeleteFunc(c.held.without(c.reached(rest.lanes, swept)), part)
 		looks.done(looked, firsts, until, time.Since(start), err)
 	}
@@ -162,7 +164,7 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 		}
 		// Or else somebody has locked it, who must not hold the sweep up. On a lane that was paused a moment ago it is
 		// still there when that is resumed.
-		found = len(c.rows) > kept || c.held[swept.slice.Lanes[0]]
+		found = len(c.rows) > kept || c.held[swept.slice.Lanes[0]] || !c.callsOpen
 	}
 	c.store.waiting.swept(swept, took, gaveUp, found)
 	return nil
@@ -244,7 +246,7 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	if err = c.known(err); err != nil {
 		c.rows, c.state = c.rows[:kept], known
 	}
-	c.open = !marked || before.Claims()
+	c.open, c.callsOpen = !marked || before.Claims(), !marked || !before.HoldingCalls
 	firsts = map[string]marks.Place{}
 	for i := range c.rows[kept:] {
 		r := &c.rows[kept+i]
@@ -352,8 +354,8 @@ func (c *claim) bytesLeft() int64 {
 	return left
 }
 
-// reached returns those of lanes that the last statement has come to, which has claimed the rows from a place on: all of
-// them, unless the bound on all bytes was the end of it.
+// reached returns those of lanes that the last statement has come to, which has claimed the rows from a place on: all
+// of them, unless the bound on all bytes was the end of it.
 func (c *claim) reached(lanes []string, from int) []string {
 	if c.bytesLeft() > 0 {
 		return lanes

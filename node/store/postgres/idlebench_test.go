@@ -244,6 +244,8 @@ func (quietSource) Poll(ctx context.Context) (node.Batch, error) {
 }
 
 // Start implements node.Source.
+func (quietSource) Pause([]node.Partition) {}
+
 func (quietSource) Start(context.Context, []node.Place) error { return nil }
 
 // Commit implements node.Source.

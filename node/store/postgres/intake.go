@@ -199,7 +199,10 @@ func catchUp(ctx context.Context, tx *transaction, request node.CatchUpRequest) 
 	if request.Begin {
 		steps = append(steps, step{
 			statement: beginStatement,
-			arguments: []any{max(lineage, request.Floor) + 1, request.Hold.Microseconds()},
+			arguments: []any{
+				max(lineage, request.Floor) + 1, request.Hold.Microseconds(),
+				(request.Hold + request.Calls).Microseconds(),
+			},
 		})
 	}
 	return state, tx.commit(ctx, append(steps, stateStep(&state, new(time.Time)))...)

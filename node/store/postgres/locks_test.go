@@ -51,7 +51,7 @@ func TestLockedRows(t *testing.T) {
 			}
 			for round := range 2 {
 				was := []node.Settled{node.Busy, node.Removed}
-				busy := node.BusyItem
+				busy := node.Blocked
 				if round == 1 {
 					session.Rollback()
 					was, busy = []node.Settled{node.Removed, node.Gone}, node.Replaced
@@ -142,7 +142,7 @@ func concerned(t *testing.T, s *postgres.Store, round int, locked, free []node.M
 			t.Fatalf("round %d: the outcome on another lane is %v", round, got)
 		}
 	}
-	if want == node.BusyItem && (result.Positions[0].Offset != 0 || result.Results[1].Outcome != node.Untaken) {
+	if want == node.Blocked && (result.Positions[0].Offset != 0 || result.Results[1].Outcome != node.Untaken) {
 		t.Fatalf("the partition has come to %d, and what is behind is %v", result.Positions[0].Offset,
 			result.Results[1].Outcome)
 	}
@@ -206,7 +206,7 @@ func TestManyInsertsBeside(t *testing.T) {
 		switch {
 		case one.Outcome == node.Scheduled && i%2 == 0:
 			taken++
-		case one.Outcome != node.BusyItem:
+		case one.Outcome != node.Blocked:
 			t.Fatalf("item %d: %v", i, one.Outcome)
 		}
 	}

@@ -94,7 +94,8 @@ func ways() map[string][]string {
 		"channel": {"Index Scan pg_class_oid_index"},
 		"notify":  {"Index Scan pg_class_oid_index"},
 		"claim": {
-			"Index Only Scan pauses_pkey", "Index Scan store_pkey", "Index Only Scan of all of partitions_marked",
+			"Index Only Scan pauses_pkey", "Index Scan store_pkey", "Index Scan store_pkey",
+			"Index Only Scan of all of partitions_marked",
 			"Index Scan messages_waiting", "Tid Scan",
 		},
 		"look":    {"Index Only Scan messages_waiting"},
@@ -203,7 +204,7 @@ func arguments(n int) map[string][]any {
 		"mark":           {uuids, numbers, numbers},
 		"lock_store":     nil,
 		"bind":           {"cluster", "group", false},
-		"begin_lineage":  {int64(2), int64(0)},
+		"begin_lineage":  {int64(2), int64(0), int64(0)},
 		"add_partitions": {uuids, numbers, topics},
 		"add_positions":  {uuids, numbers, numbers, numbers},
 		"lock_all":       nil,

@@ -347,7 +347,7 @@ func stateStep(state *node.State, now *time.Time) step {
 func scanState(rows pgx.Rows, state *node.State, now *time.Time, before ...any) error {
 	var marked bool
 	err := rows.Scan(append(before,
-		&state.Lineage, &state.Holding, &marked, &state.Suspect, &state.IntakePaused, now)...)
+		&state.Lineage, &state.Holding, &state.HoldingCalls, &marked, &state.Suspect, &state.IntakePaused, now)...)
 	state.CatchingUp = state.Holding || marked
 	*now = now.UTC()
 	return err
@@ -375,7 +375,7 @@ func (t *take) decide(upTo int, refusal string) {
 		case !placed && closed, placed && t.result.Refused[item.From]:
 			one.Outcome = node.Untaken
 		case placed && !before[item.From].locked:
-			one.Outcome = node.BusyItem
+			one.Outcome = node.Blocked
 		case placed && !before[item.From].Takes(item.Epoch, item.Offset):
 		case placed && t.found[item.From].halted:
 			one.Outcome = node.Untaken
@@ -406,7 +406,7 @@ func (t *take) decide(upTo int, refusal string) {
 
 // take has a position move behind an item, unless that is busy.
 func (p *foundPosition) take(item *node.Item, outcome node.Outcome) {
-	if outcome == node.BusyItem {
+	if outcome == node.Blocked {
 		p.halted = true
 		return
 	}
@@ -427,8 +427,8 @@ func (t *take) decideItem(i int) (one node.ItemResult, brings bool) {
 			before = r.kept
 		}
 	}
-	if t.blocked != nil && t.blocked[i] || r != nil && r.busy {
-		return node.ItemResult{Outcome: node.BusyItem}, false
+	if t.blocked != nil && t.blocked[i] || r != nil && r.busy || t.state.Holds(item) {
+		return node.ItemResult{Outcome: node.Blocked}, false
 	}
 	v := item.Decide(before)
 	if r == nil && v.After != nil {
@@ -472,7 +472,7 @@ func (t *take) reply(item *node.Item, v node.Verdict) {
 func (t *take) complete() {
 	for i := range t.result.Results {
 		item, result := &t.request.Items[i], &t.result.Results[i]
-		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.BusyItem ||
+		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Blocked ||
 			result.Outcome == node.Duplicate {
 			continue
 		}
@@ -483,7 +483,7 @@ func (t *take) complete() {
 		if result.Outcome == node.Skipped {
 			result.Outcome = node.Scheduled
 		}
-		if t.brought[i] && item.Claim && item.Line == uuid.Nil && t.state.Claims() && !t.held[item.Lane] {
+		if t.brought[i] && item.Claim && item.Line == uuid.Nil && t.state.ClaimsOn(item.Lane) && !t.held[item.Lane] {
 			r.claim = node.Claim{
 				Ref: item.Ref(), ReadiedAt: t.now, ReadiedBy: t.request.Node, Expires: expiry(t.now, t.request.Hold),
 			}

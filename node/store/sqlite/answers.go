@@ -33,6 +33,10 @@ const (
 // ask does what an item asks for, unless its request was answered before: then that is the answer.
 func (k *taking) ask(ctx context.Context, item *node.Item) (done done, refusal string, err error) {
 	if item.Request == nil {
+		if k.state.Holds(item) {
+			done.Outcome = node.Blocked
+			return done, "", nil
+		}
 		done, _, refusal, err = k.item(ctx, item)
 		return done, refusal, err
 	}
@@ -45,6 +49,10 @@ func (k *taking) ask(ctx context.Context, item *node.Item) (done done, refusal s
 		if item.Action.Stores() {
 			done.left = look // a take whose answer was lost comes again: the node needs the claim that it holds
 		}
+		return done, "", nil
+	}
+	if k.state.Holds(item) {
+		done.Outcome = node.Blocked
 		return done, "", nil
 	}
 	done, verdict, refusal, err := k.item(ctx, item)

@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 			if err != nil {
 				return err
 			}
-			if paused {
+			if paused || !result.State.ClaimsOn(share.Lane) {
 				continue
 			}
 			if request.Bytes > 0 {

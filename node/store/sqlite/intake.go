@@ -93,7 +93,7 @@ func (t *transaction) position(ctx context.Context, p node.Partition) (position 
 // state returns what the store says of itself. A file has no server, and so no other history than its own.
 func (t *transaction) state(ctx context.Context) (state node.State, err error) {
 	err = t.row(ctx, t.statements.state, t.now.UnixMicro()).
-		Scan(&state.Lineage, &state.CatchingUp, &state.Holding, &state.IntakePaused)
+		Scan(&state.Lineage, &state.CatchingUp, &state.Holding, &state.HoldingCalls, &state.IntakePaused)
 	return state, err
 }
 
@@ -126,7 +126,10 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (state
 // begin begins a new lineage, without marks yet.
 func (t *transaction) begin(request node.CatchUpRequest) error {
 	number := max(request.Lineage, request.Floor) + 1
-	if err := t.execute(t.statements.begin, number, instant(t.now.Add(request.Hold)).UnixMicro()); err != nil {
+	gate := t.now.Add(request.Hold)
+	calls := gate.Add(request.Calls)
+	err := t.execute(t.statements.begin, number, instant(gate).UnixMicro(), instant(calls).UnixMicro())
+	if err != nil {
 		return err
 	}
 	for _, place := range request.Rewind {

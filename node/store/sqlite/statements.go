@@ -117,7 +117,7 @@ const (
 	markText = `UPDATE positions SET mark = ?3 WHERE topic_id = ?1 AND partition = ?2 AND next_offset < ?3`
 
 	stateText = `SELECT number, claims_from > ?1 OR EXISTS (SELECT 1 FROM positions WHERE mark IS NOT NULL),
-			claims_from > ?1, EXISTS (SELECT 1 FROM pauses WHERE lane = '')
+			claims_from > ?1, claims_from <= ?1 AND calls_from > ?1, EXISTS (SELECT 1 FROM pauses WHERE lane = '')
 		FROM lineage`
 
 	isPausedText = `SELECT EXISTS (SELECT 1 FROM pauses WHERE lane = ?1)`
@@ -128,7 +128,7 @@ const (
 
 	pausesText = `SELECT lane, since, paused_by, reason FROM pauses ORDER BY lane`
 
-	beginText = `UPDATE lineage SET number = ?1, claims_from = ?2`
+	beginText = `UPDATE lineage SET number = ?1, claims_from = ?2, calls_from = ?3`
 
 	boundText = `SELECT cluster, consumer_group, adopting, (SELECT count(*) FROM positions) FROM binding`
 

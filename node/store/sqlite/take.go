@@ -109,6 +109,7 @@ func nameOf(item *node.Item) node.MessageID { return node.MessageID{ID: item.ID,
 // items does what the items ask for, up to one that is refused.
 func (k *taking) items(ctx context.Context, result *node.TakeResult) error {
 	result.Results = make([]node.ItemResult, 0, len(k.request.Items))
+	halted := make([]bool, len(k.request.From)) // the partitions that have met an item that is busy
 	for i := range k.request.Items {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -124,6 +125,8 @@ func (k *taking) items(ctx context.Context, result *node.TakeResult) error {
 			if item.Action.Stores() {
 				done.left = look
 			}
+		case placed && halted[item.From]:
+			done.Outcome = node.Untaken
 		default:
 			var err error
 			if result.Refusal = item.Refusal(); result.Refusal == "" {
@@ -131,6 +134,9 @@ func (k *taking) items(ctx context.Context, result *node.TakeResult) error {
 			}
 			if err != nil {
 				return err
+			}
+			if placed {
+				halted[item.From] = done.Outcome == node.Blocked
 			}
 		}
 		if result.Refusal != "" {
@@ -211,7 +217,7 @@ func (k *taking) newClaim(item *node.Item) node.Claim {
 
 // mayClaim reports whether an item asks for a claim that the state allows.
 func (k *taking) mayClaim(ctx context.Context, item *node.Item) (bool, error) {
-	if !item.Claim || item.Line != uuid.Nil || !k.state.Claims() {
+	if !item.Claim || item.Line != uuid.Nil || !k.state.ClaimsOn(item.Lane) {
 		return false, nil
 	}
 	if _, asked := k.claims[item.Lane]; !asked {
@@ -288,7 +294,8 @@ func (k *taking) move(result *node.TakeResult) error {
 	moved := make([]bool, len(k.request.From))
 	for i, done := range result.Results {
 		item := &k.request.Items[i]
-		if item.From != node.NoPlace && done.Outcome != node.Untaken && done.Outcome != node.Skipped {
+		if item.From != node.NoPlace && done.Outcome != node.Untaken && done.Outcome != node.Blocked &&
+			done.Outcome != node.Skipped {
 			result.Positions[item.From] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
 			moved[item.From] = true
 		}

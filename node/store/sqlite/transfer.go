@@ -173,7 +173,7 @@ func (s *Store) Seal(ctx context.Context, id uuid.UUID, by string) (seal transfe
 		seal = transfer.Seal{
 			Kind: transfer.Exported, ID: id, By: by, Since: t.now, Lineage: contents.State.Lineage + 1,
 		}
-		if err := t.execute(t.statements.begin, seal.Lineage, int64(sealedGate)); err != nil {
+		if err := t.execute(t.statements.begin, seal.Lineage, int64(sealedGate), int64(sealedGate)); err != nil {
 			return err
 		}
 		return t.keep(&seal)
@@ -201,7 +201,8 @@ func (s *Store) Unseal(ctx context.Context) (state node.State, err error) {
 		if err := t.tx.QueryRowContext(ctx, lastClaimText).Scan(&gate); err != nil {
 			return err
 		}
-		if err := t.execute(t.statements.begin, state.Lineage+1, max(gate, t.now.UnixMicro())); err != nil {
+		now := t.now.UnixMicro()
+		if err := t.execute(t.statements.begin, state.Lineage+1, max(gate, now), now); err != nil {
 			return err
 		}
 		name := transfer.Name()
@@ -395,7 +396,7 @@ func (t *transaction) beginImport(ctx context.Context, batch *transfer.Batch) (s
 			return seal, err
 		}
 	}
-	return seal, t.execute(t.statements.begin, contents.State.Lineage, int64(sealedGate))
+	return seal, t.execute(t.statements.begin, contents.State.Lineage, int64(sealedGate), int64(sealedGate))
 }
 
 // endImport opens the store.
@@ -405,7 +406,8 @@ func (t *transaction) endImport(ctx context.Context, batch *transfer.Batch, seal
 		return err
 	}
 	seal.Kind, seal.Lineage = transfer.Imported, max(state.Lineage, batch.Lineage)+1
-	return t.execute(t.statements.begin, seal.Lineage, t.now.UnixMicro())
+	now := t.now.UnixMicro()
+	return t.execute(t.statements.begin, seal.Lineage, now, now)
 }
 
 // receive stores the contents of a batch.

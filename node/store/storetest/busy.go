@@ -190,7 +190,7 @@ func busyTake(s *subject) {
 	request := s.busyTakeRequest(a)
 	unlock := s.lock(a)
 	result := s.take(request)
-	one := []node.Outcome{node.Scheduled, node.Scheduled, node.BusyItem, node.Untaken}
+	one := []node.Outcome{node.Scheduled, node.Scheduled, node.Blocked, node.Untaken}
 	all := []node.Outcome{node.Scheduled, node.Scheduled, node.Scheduled, node.Scheduled}
 	s.check("outcomes beside the lock", outcomesOf(result), append(append(one[:4:4], one...), all...))
 	s.check("refused", result.Refused, make([]bool, 3))
@@ -229,13 +229,13 @@ func busyInstructions(s *subject) {
 			before := s.rows()
 			unlock := s.lock(m)
 			result := s.take(request)
-			s.check("outcomes", outcomesOf(result), []node.Outcome{node.Passed, node.BusyItem, node.Untaken})
+			s.check("outcomes", outcomesOf(result), []node.Outcome{node.Passed, node.Blocked, node.Untaken})
 			s.check("position", result.Positions[0].Offset, int64(11))
 			unlock()
 			s.checkRows(before, "a take that has met a lock")
 			result = s.take(request)
 			s.check("position", result.Positions[0].Offset, int64(13))
-			if o := outcomesOf(result)[1]; o == node.BusyItem || o == node.Skipped || o == node.Untaken {
+			if o := outcomesOf(result)[1]; o == node.Blocked || o == node.Skipped || o == node.Untaken {
 				s.Fatalf("%v after the lock: %v", action, o)
 			}
 		}
@@ -246,7 +246,7 @@ func busyInsert(s *subject) {
 	request := s.busyTakeRequest(s.message("a"))
 	unlock := s.lock(s.message("a"))
 	result := s.take(request)
-	one := []node.Outcome{node.Scheduled, node.Scheduled, node.BusyItem, node.Untaken}
+	one := []node.Outcome{node.Scheduled, node.Scheduled, node.Blocked, node.Untaken}
 	all := []node.Outcome{node.Scheduled, node.Scheduled, node.Scheduled, node.Scheduled}
 	s.check("outcomes beside the insert", outcomesOf(result), append(append(one[:4:4], one...), all...))
 	s.check("stored positions", s.positions(request.From...), []node.Position{
@@ -272,7 +272,7 @@ func busyInserts(s *subject) {
 	}
 	result := s.take(request)
 	s.check("outcomes", outcomesOf(result), []node.Outcome{
-		node.Scheduled, node.BusyItem, node.Scheduled, node.Scheduled, node.BusyItem, node.Scheduled,
+		node.Scheduled, node.Blocked, node.Scheduled, node.Scheduled, node.Blocked, node.Scheduled,
 	})
 	unlock()
 	s.check("outcomes after that", outcomesOf(s.take(request)), many(6, node.Scheduled))
@@ -286,7 +286,7 @@ func busyPartition(s *subject) {
 	unlock := s.Lock(s, memory.Locks{Partitions: []node.Partition{request.From[1].Partition}})
 	result := s.take(request)
 	all := []node.Outcome{node.Scheduled, node.Scheduled, node.Scheduled, node.Scheduled}
-	s.check("outcomes", outcomesOf(result), append(append(all[:4:4], many(4, node.BusyItem)...), all...))
+	s.check("outcomes", outcomesOf(result), append(append(all[:4:4], many(4, node.Blocked)...), all...))
 	s.check("refused", result.Refused, make([]bool, 3))
 	want := []node.Position{{Epoch: 1, Offset: 14}, {Epoch: 1, Offset: 11}, {Epoch: 1, Offset: 14}}
 	s.check("positions", result.Positions, want)
@@ -317,7 +317,7 @@ func busyPast(s *subject) {
 		items[i].Incarnation = s.incarnation()
 	}
 	s.check("outcomes", outcomesOf(s.pastTake(items...)), []node.Outcome{
-		node.Cancelled, node.BusyItem, node.Cancelled,
+		node.Cancelled, node.Blocked, node.Cancelled,
 	})
 	unlock()
 	s.checkMessages(s.claim(bob(), latest()), list[1])
@@ -329,7 +329,7 @@ func busyRequest(s *subject) {
 	item.Message = m
 	item.Request = &node.Request{ID: s.incarnation(), Print: s.incarnation(), Keep: node.AnswerKept}
 	unlock := s.lock(m)
-	s.check("beside the lock", outcomesOf(s.pastTake(item)), []node.Outcome{node.BusyItem})
+	s.check("beside the lock", outcomesOf(s.pastTake(item)), []node.Outcome{node.Blocked})
 	unlock()
 	s.check("after that", outcomesOf(s.pastTake(item)), []node.Outcome{node.Scheduled})
 	unlock = s.lock(m)

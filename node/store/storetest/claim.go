@@ -291,8 +291,8 @@ func claimShares(s *subject) {
 }
 
 // claimTogether claims with a bound on the bytes of all lanes together: the message that reaches it is the last, in the
-// order of the lanes, and there is one at least. What the last lane has left, and the lanes that were not looked at, the
-// next claims get, also where a store remembers how far it has looked.
+// order of the lanes, and there is one at least. What the last lane has left, and the lanes that were not looked at,
+// the next claims get, also where a store remembers how far it has looked.
 func claimTogether(s *subject) {
 	a, b, c := s.on("a", 3), s.on("b", 3), s.on("c", 3)
 	s.insert(slices.Concat(a, b, c)...)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"time"
 
 	"chronos/node"
@@ -118,6 +119,7 @@ func lineageCases() []testCase {
 		{"lineage/above all that are known", lineageFloor},
 		{"lineage/nothing is claimed for the hold time", lineageGate},
 		{"lineage/nothing is taken in for the hold time", lineageHolding},
+		{"lineage/callback lanes wait for callbacks under way", lineageCalls},
 		{"lineage/nothing is claimed until all marks are passed", lineageMarks},
 		{"lineage/a mark that is passed already is none", lineageNoMarks},
 		{"lineage/a mark is none below what retention took", lineageRetention},
@@ -281,6 +283,47 @@ func lineageHolding(s *subject) {
 	s.check("outcome", results[0].Outcome, node.Scheduled)
 	s.check("outcome", results[1], node.ItemResult{Outcome: node.Cancelled})
 	s.checkReply(answer, headersOf("chronosOutcome", "cancelled", "chronosFormerDeadline", noonText)...)
+}
+
+// lineageCalls begins a lineage in which callbacks of before may be under way for longer than claims on topics are
+// held. Topics go on. On callback lanes nothing is claimed, and only Schedule is decided: an instruction is busy, and
+// so waits what is behind it in its partition.
+func lineageCalls(s *subject) {
+	const lane = "http:lane"
+	call, topic := s.message("a"), s.message("b")
+	call.Lane = lane
+	s.insert(call, topic)
+	holding := node.State{Lineage: 2, HoldingCalls: true}
+	s.check("begin", s.catchUp(node.CatchUpRequest{Lineage: 1, Begin: true, Calls: time.Hour}), holding)
+	share := node.Share{Lane: lane, Limit: 9, Bytes: math.MaxInt}
+	other := node.Share{Lane: output, Limit: 9, Bytes: math.MaxInt}
+	s.checkMessages(s.claimWithin(alice(), latest(), share, other), topic)
+
+	next := s.message("c")
+	next.Lane = lane
+	request := s.request(alice(), submission{next, false})
+	behind := instruction(node.Cancel, call, s.answer("a"))
+	behind.Epoch, behind.Offset = s.at.Epoch, s.at.Offset+1
+	last := s.request(alice(), submission{s.message("d"), false}).Items[0]
+	last.Offset = s.at.Offset + 2
+	request.Items = append(request.Items, behind, last)
+	result := s.take(request)
+	outcomes := make([]node.Outcome, 0, len(result.Results))
+	for _, r := range result.Results {
+		outcomes = append(outcomes, r.Outcome)
+	}
+	s.check("outcomes", outcomes, []node.Outcome{node.Scheduled, node.Blocked, node.Untaken})
+	s.check("refused", result.Refused, []bool{false})
+	s.check("position", result.Positions[0].Offset, behind.Offset)
+
+	if s.Clock != nil {
+		s.Clock.Advance(time.Hour)
+	} else {
+		s.catchUp(node.CatchUpRequest{Lineage: 2, Begin: true})
+	}
+	s.check("after that", s.state().HoldingCalls, false)
+	s.check("outcome", s.take(request).Results[1].Outcome, node.Cancelled)
+	s.checkMessages(s.claimWithin(alice(), latest(), share), next)
 }
 
 func lineageMarks(s *subject) {

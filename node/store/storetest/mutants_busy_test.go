@@ -191,7 +191,7 @@ func busyMutants() []mutant {
 			"a position moves past a busy item", "busy/a partition goes up to it", false,
 			takeBeside(func(ctx context.Context, b *broken, r node.TakeRequest, result *node.TakeResult) error {
 				for i := range result.Results {
-					if result.Results[i].Outcome == node.BusyItem && r.Items[i].From != node.NoPlace {
+					if result.Results[i].Outcome == node.Blocked && r.Items[i].From != node.NoPlace {
 						b.move(ctx, r, &r.Items[i])
 						result.Positions[r.Items[i].From].Offset++
 					}
@@ -234,7 +234,7 @@ func busyMutants() []mutant {
 				b.take = func(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
 					result, err := b.Store.Take(ctx, r)
 					for i := range result.Results {
-						if from := r.Items[i].From; from != node.NoPlace && result.Results[i].Outcome == node.BusyItem {
+						if from := r.Items[i].From; from != node.NoPlace && result.Results[i].Outcome == node.Blocked {
 							result.Refused[from], result.Results[i].Outcome = true, node.Untaken
 						}
 					}
@@ -247,7 +247,7 @@ func busyMutants() []mutant {
 			takeBeside(func(_ context.Context, _ *broken, _ node.TakeRequest, result *node.TakeResult) error {
 				for i := range result.Results {
 					if result.Results[i].Told != nil {
-						result.Results[i] = node.ItemResult{Outcome: node.BusyItem}
+						result.Results[i] = node.ItemResult{Outcome: node.Blocked}
 					}
 				}
 				return nil
@@ -257,7 +257,7 @@ func busyMutants() []mutant {
 			"what was taken in before is busy", "busy/what was taken in before", false,
 			takeBeside(func(_ context.Context, _ *broken, _ node.TakeRequest, result *node.TakeResult) error {
 				for i := range result.Results {
-					result.Results[i] = node.ItemResult{Outcome: node.BusyItem}
+					result.Results[i] = node.ItemResult{Outcome: node.Blocked}
 				}
 				return nil
 			}),

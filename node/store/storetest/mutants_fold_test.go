@@ -199,6 +199,10 @@ func foldMutants() []mutant {
 			breakIt(func(b *broken, _ *storetest.Clock) { b.Break(memory.Broken{TakesWhileSuspect: true}) }),
 		},
 		{
+			"callback lanes do not wait", "contract/lineage/callback lanes wait for callbacks under way", false,
+			breakIt(func(b *broken, _ *storetest.Clock) { b.Break(memory.Broken{CallsEarly: true}) }),
+		},
+		{
 			"takes in while claims may be held", "contract/lineage/nothing is taken in for the hold time", true,
 			breakIt(func(b *broken, _ *storetest.Clock) { b.Break(memory.Broken{TakesWhileHolding: true}) }),
 		},
