@@ -66,6 +66,11 @@ type reading struct {
 	// come after a gap.
 	refused bool
 
+	// blocked is how often in a row its next record was about a row that another session has locked, and retry when it
+	// is read on, monotonic. It is refused meanwhile.
+	blocked int
+	retry   time.Duration
+
 	// told is the loss that was told of last; moved says that the store's position was found elsewhere than expected,
 	// and that this was not told yet.
 	told  Loss
@@ -208,7 +213,7 @@ func (e *enqueuer) begin(ctx context.Context) bool {
 
 // positions asks the store for positions and follows its lineage.
 func (e *enqueuer) positions(ctx context.Context, places []Place) ([]Position, State, error) {
-	asked, _ := e.lineage.known()
+	asked, _ := e.known()
 	positions, state, err := e.store.Positions(context.WithoutCancel(ctx), places)
 	if err != nil {
 		return nil, state, err
@@ -250,7 +255,7 @@ func (e *enqueuer) start(ctx context.Context, places []Place) bool {
 // mindLineage begins a new lineage where the store was set back, by whatever shows it, and brings the marks of one
 // that catches up to date now and then: topics can be deleted meanwhile, or lose their ends.
 func (e *enqueuer) mindLineage(ctx context.Context, state State, setBack bool) bool {
-	highest, behind := e.lineage.known()
+	known, behind := e.known()
 	if e.catchingUp && !state.CatchingUp && !state.Suspect && !behind && !setBack {
 		e.observe(CaughtUp{Lineage: state.Lineage})
 	}
@@ -277,10 +282,11 @@ func (e *enqueuer) mindLineage(ctx context.Context, state State, setBack bool) b
 		}
 	}
 	request := CatchUpRequest{
-		Lineage: state.Lineage, Begin: begin, Floor: highest, Hold: e.config.LongestHold(), Marks: extents,
+		Lineage: state.Lineage, Begin: begin, Floor: known.lineage, Marks: extents,
+		Hold: e.config.HoldTime, Calls: e.config.CallsAfter(),
 	}
 	return e.insist(ctx, "catch up", func() error {
-		asked, _ := e.lineage.known()
+		asked, _ := e.known()
 		after, err := e.store.CatchUp(context.WithoutCancel(ctx), request)
 		if err != nil {
 			return err
@@ -310,7 +316,7 @@ func (e *enqueuer) look(ctx context.Context) bool {
 	for i, r := range readings {
 		places[i] = Place{r.Partition, Position{UnknownEpoch, r.first}}
 	}
-	before, _ := e.lineage.known()
+	before, _ := e.known()
 	var positions []Position
 	var state State
 	if !e.insist(ctx, "positions", func() (err error) {
@@ -319,15 +325,19 @@ func (e *enqueuer) look(ctx context.Context) bool {
 	}) {
 		return false
 	}
-	e.nextLook = e.clock.Mono() + jittered(e.random, lookInterval, 10)
+	now = e.clock.Mono()
+	e.nextLook = now + jittered(e.random, lookInterval, 10)
 	var differ []Place
 	lowered := false
 	for i, r := range readings {
-		if positions[i] != r.stored || r.refused {
+		if positions[i] != r.stored || r.refused && now >= r.retry {
 			differ = append(differ, Place{r.Partition, positions[i]})
 			lowered = lowered || positions[i].Before(r.stored) && r.lineage == state.Lineage
 		} else {
 			r.lineage = state.Lineage
+		}
+		if r.refused && now < r.retry {
+			e.nextLook = min(e.nextLook, r.retry)
 		}
 	}
 	// A position that was higher in an earlier lineage proves nothing: whoever has begun this one knows of that. One
@@ -336,7 +346,7 @@ func (e *enqueuer) look(ctx context.Context) bool {
 	//	lineage 2 begins; x is taken in, and claimed; all has caught up
 	//	the store is set back to within the catch-up: it catches up once more, in lineage 2
 	//	x and its cancel are taken in: cancelled, by a store that knows of no claim on x
-	setBack := lowered && state.Lineage == before
+	setBack := lowered && state.Lineage == before.lineage
 	return e.mindLineage(ctx, state, setBack) && e.startOver(ctx, differ, state.Lineage)
 }
 

@@ -288,8 +288,17 @@ type Suspected struct {
 	Claims []Claim
 }
 
-// LeftBehind says, at the end of a run, what the store could not be told any more: claims that were not given back,
-// which others take over after the hold time, and fired messages that were not deleted, which they fire again.
+// RowsLocked says that another session has locked rows of the store, for longer than a moment. Messages are those that
+// are settled or given back later for it, and Blocked the partitions of input topics whose next record is about a
+// locked row: they are read on later. Everything else goes on.
+type RowsLocked struct {
+	Messages []MessageID
+	Blocked  []Place
+}
+
+// LeftBehind says what the store could not be told: claims that were not given back, which others take over after the
+// hold time, and fired messages that were not deleted, which they fire again. That is so at the end of a run, and where
+// too many rows are locked for long.
 type LeftBehind struct {
 	Claims int
 	Fired  int
@@ -328,4 +337,5 @@ func (Missing) event()        {}
 func (Abandoned) event()      {}
 func (Released) event()       {}
 func (Suspected) event()      {}
+func (RowsLocked) event()     {}
 func (LeftBehind) event()     {}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -98,4 +99,21 @@ func (b *Backlog) Claimed(started time.Duration, first *Ready, to time.Time) (ov
 // Took is rounds.took.
 func (b *Backlog) Took(took, most, ended time.Duration, until time.Time, whole, through bool) {
 	b.b.rounds.took(took, most, ended, until, whole, through)
+}
+
+// Undone hands items to a store that answers that some are locked, one call of most items after the other, until no
+// more are to be tried at an instant. It returns how many items are left, and how many were dropped.
+func Undone(items []int, most int, locked func(int) bool, now time.Duration) (left, dropped int) {
+	u := undone[int]{ready: items}
+	random := rand.NewChaCha8([32]byte{1})
+	for part := u.next(now, most); len(part) > 0; part = u.next(now, most) {
+		answers := make([]Settled, len(part))
+		for i, item := range part {
+			if answers[i] = Removed; locked(item) {
+				answers[i] = Busy
+			}
+		}
+		dropped += u.done(part, answers, now, random)
+	}
+	return u.len(), dropped
 }

@@ -256,6 +256,14 @@ func (Suspected) Name() string { return "Suspected" }
 func (e Suspected) Fields() []Field { return []Field{{"messages", len(e.Claims)}} }
 
 // Name returns the name.
+func (RowsLocked) Name() string { return "RowsLocked" }
+
+// Fields returns what is to be known.
+func (e RowsLocked) Fields() []Field {
+	return []Field{{"messages", len(e.Messages)}, {"partitions", len(e.Blocked)}}
+}
+
+// Name returns the name.
 func (LeftBehind) Name() string { return "LeftBehind" }
 
 // Fields returns what is to be known.

@@ -35,11 +35,14 @@ func (l *link) failed(call string, err error) time.Duration {
 	}
 	l.attempts++
 	l.core.observe(Failed{l.operation, l.port, l.lane, call, err, l.attempts})
-	wait := backoffMax
-	if doublings := l.attempts - 1; doublings < 5 {
-		wait = min(wait, backoffMin<<doublings)
-	}
-	return jittered(l.random, wait, 20)
+	return backoff(l.attempts, backoffMax, l.random)
+}
+
+// backoff returns how long to wait after so many failures in a row, at least one: backoffMin, and twice as long each
+// time, up to most, give or take a fifth.
+func backoff(failures int, most time.Duration, random *rand.ChaCha8) time.Duration {
+	const doublings = 10 // beyond which it is most anyway
+	return jittered(random, min(most, backoffMin<<min(failures-1, doublings)), 20)
 }
 
 // succeeded takes note of a call that went well.
@@ -89,9 +92,8 @@ func (r *ration) get() (messages, bytes int) {
 	return max(1, r.most>>r.halved), batchBytes >> r.halved
 }
 
-// took takes note of how long a call took, whether it went well, and what it moved then. It reports whether the call
-// ran into its time limit.
-func (r *ration) took(took time.Duration, well bool, messages, bytes int) (late bool) {
+// took takes note of how long a call took, whether it went well, and what it moved then.
+func (r *ration) took(took time.Duration, well bool, messages, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -101,7 +103,5 @@ func (r *ration) took(took time.Duration, well bool, messages, bytes int) (late 
 		}
 	case took >= r.limit*3/4:
 		r.halved = min(bits.Len(uint(r.most)), r.halved+1) // which leaves one message
-		return true
 	}
-	return false
 }

@@ -238,29 +238,51 @@ func (g *goroutines) Stop() {
 // lapsed returns the instant up to which a deadline counts as due now (deviation D1).
 func (c *core) lapsed() time.Time { return c.clock.Now().Add(c.advance.get()) }
 
-// release gives claims back, in batches. If the store does not take them, they are recovered after the hold time; the
-// result is how long to wait then before the store is called again.
-func (c *core) release(ctx context.Context, l *link, releases []Release) (wait time.Duration) {
+// release gives claims back, in batches. Claims on rows that another session has locked go to busy, to be given back
+// later. If the store does not take them, they are recovered after the hold time; the result is how long to wait then
+// before the store is called again.
+func (c *core) release(
+	ctx context.Context, l *link, releases []Release, busy func([]Release),
+) (wait time.Duration) {
 	for len(releases) > 0 {
 		part := releases[:min(len(releases), c.config.batch())]
 		releases = releases[len(part):]
-		effects, err := c.store.Reset(context.WithoutCancel(ctx), part)
+		freed, err := c.store.Reset(context.WithoutCancel(ctx), part)
 		if err != nil {
 			return l.failed("reset", err)
 		}
 		l.succeeded()
-		assert(len(effects) == len(part), "reset: %d effects of %d", len(effects), len(part))
-		var released []Claim
-		for i, r := range part {
-			if effects[i] == Freed {
-				released = append(released, r.Claim)
-			}
-		}
-		if len(released) > 0 {
-			c.observe(Released{Claims: released})
+		if locked := c.released(part, freed); len(locked) > 0 {
+			busy(locked)
 		}
 	}
 	return 0
+}
+
+// released reports what became of claims that were given back, and returns those whose rows another session has locked.
+func (c *core) released(part []Release, freed []Settled) (busy []Release) {
+	assert(len(freed) == len(part), "reset: %d answers for %d", len(freed), len(part))
+	var released []Claim
+	for i, r := range part {
+		switch freed[i] {
+		case Freed:
+			released = append(released, r.Claim)
+		case Busy:
+			busy = append(busy, r)
+		default:
+		}
+	}
+	if len(released) > 0 {
+		c.observe(Released{Claims: released})
+	}
+	if len(busy) > 0 {
+		locked := make([]MessageID, len(busy))
+		for i := range busy {
+			locked[i] = MessageID{busy[i].ID, busy[i].Lane}
+		}
+		c.observe(RowsLocked{Messages: locked})
+	}
+	return busy
 }
 
 // link returns how one loop sees its calls to a port.

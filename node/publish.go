@@ -52,7 +52,7 @@ func (p *publisher) run(ctx context.Context) {
 // publishDue publishes a batch of what is due on the schedule, and reports whether there was any. What is too old for
 // that is given back second: it takes as long as the store likes, which would make the rest old.
 func (p *publisher) publishDue(ctx context.Context) bool {
-	if p.settler.full() {
+	if p.settler.full() || p.pace.calls && !p.confirmed() {
 		return false
 	}
 	messages, bytes := p.batches.get()
@@ -235,36 +235,6 @@ func (p *publisher) byAge(due []*holding) (young, old []*holding) {
 		}
 	}
 	return young, old
-}
-
-// failure is a claimed message that could not be published, and why.
-type failure struct {
-	*holding
-
-	err  error
-	took time.Duration // how long the call to the sink took
-
-	// letter is why its copy could not be published on the dead-letter topic; nil if it was not tried.
-	letter error
-}
-
-// cause returns why, for people: with what became of the copy.
-func (f *failure) cause() error {
-	if f.letter == nil || errors.Is(f.letter, ErrRejected) {
-		return f.err
-	}
-	return fmt.Errorf("%w; and its dead letter: %w", f.err, f.letter)
-}
-
-// unsent reports whether surely neither the message nor its copy was appended.
-func (f *failure) unsent() bool { return unsent(f.err) && (f.letter == nil || unsent(f.letter)) }
-
-// reached reports whether a broker has answered about the message, or about its copy if that was tried.
-func (f *failure) reached() bool {
-	if f.letter != nil {
-		return errors.Is(f.letter, ErrRejected)
-	}
-	return errors.Is(f.err, ErrRejected)
 }
 
 // publishBatch publishes messages. What is acknowledged is to be deleted; what is not is given back. It returns, for
@@ -527,13 +497,13 @@ func (p *publisher) reset(ctx context.Context, releases []Release) {
 		p.settler.putOff(releases)
 		return
 	}
-	p.release(ctx, &p.releases, releases)
+	p.release(ctx, &p.releases, releases, p.settler.putOff)
 }
 
 // idle returns how long there is nothing to do: until something on the schedule falls due, or until there may be room
 // for more fired messages.
 func (p *publisher) idle() time.Duration {
-	if p.settler.full() {
+	if p.settler.full() || p.pace.calls && !p.confirmed() {
 		return p.config.PollInterval
 	}
 	return p.schedule.idle(p, p.lapsed(), p.config.PollInterval)
@@ -608,11 +578,3 @@ func record(m *Message) Record {
 	}
 	return Record{Topic: m.Lane, Key: m.Key, Value: m.Value, Headers: headers}
 }
-
-// permanent reports whether a publish that failed with err will fail again until somebody acts.
-func permanent(err error) bool {
-	return errors.Is(err, ErrRejected) || errors.Is(err, ErrNoTopic)
-}
-
-// unsent reports whether a publish that failed with err has surely appended nothing.
-func unsent(err error) bool { return permanent(err) || errors.Is(err, ErrUnsent) }

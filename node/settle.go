@@ -31,16 +31,20 @@ type settler struct {
 	deleteRetry, giveRetry, keepRetry time.Duration
 	keeps                             int
 
+	// sizes bounds a call that settles or gives back.
+	sizes ration
+
 	// mu guards what follows.
 	mu sync.Mutex
 
 	// fired are the messages that were acknowledged and the store still has, with what follows of those that recur. An
 	// acknowledged publish of an incarnation justifies its delete forever.
-	fired []Next
+	fired undone[Next]
 
 	// off are claims on callbacks that were put off. They are given back together for the same reason as deletes: each
-	// request fails by itself, and the messages for a host that is away are as many as there are.
-	off []Release
+	// request fails by itself, and the messages for a host that is away are as many as there are. And they are claims
+	// on topics whose rows another session had locked when they were given back.
+	off undone[Release]
 
 	// over are callbacks that were given up, and of which copies are to be kept (giveup.go), and overBytes their size.
 	over      []givenUp
@@ -68,6 +72,7 @@ func newSettler(c *core, pace pace, random *rand.ChaCha8) *settler {
 		core: c, pace: pace, random: random, bell: c.clock.Bell(), publishing: pace.publishers,
 		deletes: c.link(Settle, PortStore, random), resets: c.link(Settle, PortStore, random),
 		takes: c.link(Settle, PortStore, random), keeps: c.config.batch(),
+		sizes: ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
 	}
 }
 
@@ -85,10 +90,17 @@ func (s *settler) run(ctx context.Context) {
 	}
 	for range stopTries {
 		s.deleteRetry, s.giveRetry, s.keepRetry = 0, 0, 0
+		s.mu.Lock()
+		s.fired.unblock()
+		s.off.unblock()
+		s.mu.Unlock()
 		for s.round(ctx) {
 		}
 	}
-	if fired, off := s.left(); fired+off+s.unkept() > 0 {
+	s.mu.Lock()
+	fired, off := s.fired.len(), s.off.len()
+	s.mu.Unlock()
+	if fired+off+s.unkept() > 0 {
 		s.observe(LeftBehind{Fired: fired, Claims: off + s.unkept()})
 	}
 }
@@ -108,7 +120,7 @@ func (s *settler) add(fired []Next) {
 		return
 	}
 	s.mu.Lock()
-	s.fired = append(s.fired, fired...)
+	s.fired.ready = append(s.fired.ready, fired...)
 	s.mu.Unlock()
 	s.bell.Ring()
 }
@@ -116,24 +128,18 @@ func (s *settler) add(fired []Next) {
 // putOff takes over claims on messages that were put off.
 func (s *settler) putOff(releases []Release) {
 	s.mu.Lock()
-	s.off = append(s.off, releases...)
+	s.off.ready = append(s.off.ready, releases...)
 	s.mu.Unlock()
 	s.bell.Ring()
 }
 
 // full reports whether so many messages wait for their delete, to be given back, or for their copies to be kept, that
-// nothing more is to be published.
+// nothing more is to be published. What another session has locked does not count: it would stop everything else.
 func (s *settler) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.fired)+len(s.off)+len(s.over) >= undeletedBatches*s.config.batch() || s.overBytes >= givenUpBytes
-}
-
-// left returns how many messages wait for their delete, and how many to be given back.
-func (s *settler) left() (fired, off int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.fired), len(s.off)
+	waiting := len(s.fired.ready) + len(s.off.ready) + len(s.over)
+	return waiting >= undeletedBatches*s.config.batch() || s.overBytes >= givenUpBytes
 }
 
 // unkept returns of how many messages copies are to be kept.
@@ -160,16 +166,13 @@ func (s *settler) awaits() bool {
 
 // idle returns how long there is nothing to do.
 func (s *settler) idle() time.Duration {
-	next := time.Hour
-	fired, off := s.left()
-	if fired > 0 {
-		next = s.deleteRetry - s.clock.Mono()
-	}
-	if off > 0 {
-		next = min(next, s.giveRetry-s.clock.Mono())
-	}
+	now := s.clock.Mono()
+	s.mu.Lock()
+	fired, off := s.fired.opens(now), s.off.opens(now)
+	s.mu.Unlock()
+	next := min(time.Hour, max(fired, s.deleteRetry-now), max(off, s.giveRetry-now))
 	if s.unkept() > 0 {
-		next = min(next, s.keepRetry-s.clock.Mono())
+		next = min(next, s.keepRetry-now)
 	}
 	return next
 }
@@ -186,27 +189,40 @@ func (s *settler) idle() time.Duration {
 //
 // It deletes as many as fit into one call, and reports whether that went well.
 func (s *settler) delete(ctx context.Context) bool {
-	if s.clock.Mono() < s.deleteRetry {
+	started := s.clock.Mono()
+	if started < s.deleteRetry {
 		return false
 	}
-	part, repeated := s.next()
+	messages, _ := s.sizes.get()
+	s.mu.Lock()
+	part, repeated := s.fired.next(started, messages), s.repeated
+	s.mu.Unlock()
 	if len(part) == 0 {
 		return false
 	}
 	settled, err := s.store.Settle(context.WithoutCancel(ctx), part)
+	s.sizes.took(s.clock.Mono()-started, err == nil, len(part), 0)
 	if err != nil {
 		s.deleteRetry = s.clock.Mono() + s.deletes.failed("delete", err)
-		s.done(0)
+		s.mu.Lock()
+		s.repeated = true
+		s.mu.Unlock()
 		return false
 	}
 	s.deletes.succeeded()
 	assert(len(settled) == len(part), "settle: %d answers for %d", len(settled), len(part))
 	promised := s.report(part, settled, repeated)
 	// They come out: whoever claims one next is told so.
-	if wait := s.release(ctx, &s.resets, promised); wait > 0 {
+	if wait := s.release(ctx, &s.resets, promised, s.putOff); wait > 0 {
 		s.giveRetry = s.clock.Mono() + wait
 	}
-	s.done(len(part))
+	s.mu.Lock()
+	dropped := s.fired.done(part, settled, s.clock.Mono(), s.random)
+	s.repeated = s.repeated && s.fired.len() > 0
+	s.mu.Unlock()
+	if dropped > 0 {
+		s.observe(LeftBehind{Fired: dropped})
+	}
 	return true
 }
 
@@ -214,7 +230,8 @@ func (s *settler) delete(ctx context.Context) bool {
 // were to be passed over.
 func (s *settler) report(part []Next, settled []Settled, repeated bool) (promised []Release) {
 	var deleted, missing []Ref
-	var recurred, passed, busy []Next
+	var recurred, passed []Next
+	var locked []MessageID
 	for i, next := range part {
 		if next.PassesOver() && (settled[i] == Removed || settled[i] == Rearmed) {
 			passed = append(passed, next)
@@ -226,13 +243,12 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 			recurred = append(recurred, next)
 		case Promised:
 			promised = append(promised, Release{Claim: next.Missed, Unsent: true})
-		case Busy:
-			busy = append(busy, next)
+		case Busy: // it is settled later
+			locked = append(locked, MessageID{next.Of.ID, next.Of.Lane})
 		default:
 			missing = append(missing, next.Of)
 		}
 	}
-	s.add(busy)       // behind what has come meanwhile
 	if s.pace.calls { // nothing stands in a line elsewhere
 		moved := slices.Clone(deleted)
 		for i := range recurred {
@@ -250,6 +266,9 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 		s.observe(Recurred{Next: recurred})
 		s.due(recurred)
 	}
+	if len(locked) > 0 {
+		s.observe(RowsLocked{Messages: locked})
+	}
 	if len(missing) > 0 {
 		s.observe(Missing{Refs: missing, Repeated: repeated})
 	}
@@ -260,41 +279,30 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 // store does not take stays, and is tried again: a claim that has expired meanwhile is nobody's, and to give it back
 // changes nothing.
 func (s *settler) giveBack(ctx context.Context) bool {
-	if s.clock.Mono() < s.giveRetry {
+	started := s.clock.Mono()
+	if started < s.giveRetry {
 		return false
 	}
+	messages, _ := s.sizes.get()
 	s.mu.Lock()
-	part := s.off[:min(len(s.off), s.config.batch())]
+	part := s.off.next(started, messages)
 	s.mu.Unlock()
 	if len(part) == 0 {
 		return false
 	}
-	if wait := s.release(ctx, &s.resets, part); wait > 0 {
-		s.giveRetry = s.clock.Mono() + wait
+	freed, err := s.store.Reset(context.WithoutCancel(ctx), part)
+	s.sizes.took(s.clock.Mono()-started, err == nil, len(part), 0)
+	if err != nil {
+		s.giveRetry = s.clock.Mono() + s.resets.failed("reset", err)
 		return false
 	}
+	s.resets.succeeded()
+	s.released(part, freed)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.off = s.off[len(part):]; len(s.off) == 0 {
-		s.off = nil
+	dropped := s.off.done(part, freed, s.clock.Mono(), s.random)
+	s.mu.Unlock()
+	if dropped > 0 {
+		s.observe(LeftBehind{Claims: dropped})
 	}
 	return true
-}
-
-// next returns what to delete next, and whether some of it may have been deleted before. Only done takes it out.
-func (s *settler) next() (part []Next, repeated bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.fired[:min(len(s.fired), s.config.batch())], s.repeated
-}
-
-// done takes out the first n messages, or notes that a delete of some has failed.
-func (s *settler) done(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fired = s.fired[n:]
-	s.repeated = n == 0 || s.repeated && len(s.fired) > 0
-	if len(s.fired) == 0 {
-		s.fired = nil
-	}
 }

@@ -3,18 +3,9 @@ package node
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"time"
 )
-
-// silent reports whether a publish that failed with err was not tried, because a partition does not answer. That says
-// nothing about the other partitions of its lane.
-func silent(err error) bool { return errors.Is(err, ErrUnavailable) }
-
-// untried reports whether a publish that failed with err was not tried, for whatever reason. Want of time or of a
-// connection is no fault of the lane: what was not tried for it keeps its place in the order of the lane.
-func untried(err error) bool { return errors.Is(err, ErrUnsent) }
 
 // rounds is how a lane is claimed on while a partition of it is silent. What belongs there is tried, and given back to
 // where it was (putInPlace). So claims from the oldest on go on behind what they have claimed before, and not with the

@@ -22,7 +22,7 @@ func TestSilentFarApart(t *testing.T) {
 		within    time.Duration
 	}{
 		{"3s for an hour", 600, 3 * time.Second, 0, 2 * time.Minute},
-		{"20s for an hour", 600, 20 * time.Second, 0, 4 * time.Minute},
+		{"20s for an hour", 600, 20 * time.Second, 0, 5 * time.Minute},
 		{"4ms for a message", 2_000, 0, 4 * time.Millisecond, 2 * time.Minute},
 		{"20ms for a message", 2_000, 0, 20 * time.Millisecond, 4 * time.Minute},
 	} {

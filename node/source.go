@@ -31,6 +31,11 @@ type Source interface {
 	// and other records have taken its place, Poll tells of it as Moved.
 	Start(ctx context.Context, places []Place) error
 
+	// Pause has partitions not be read any more until Start names them again; they stay the node's. Records of them
+	// that were polled before are the caller's to forget. It waits for nobody. Partitions that the node has lost
+	// meanwhile are left out silently.
+	Pause(partitions []Partition)
+
 	// Commit tells the consumer group how far partitions have been taken in. Nothing depends on it but what others
 	// see: tools that show a lag, and evidence that the store was set back. Partitions that the node has lost are
 	// left out silently. An error means that some or all of it may not be stored.

@@ -174,14 +174,34 @@ func (e *enqueuer) reject(s *submission, rejected *rejection, deadLetter string)
 // takeIn takes submissions into the store, in calls that are bounded in number and bytes. Those of partitions that are
 // refused are dropped: they are read again.
 func (e *enqueuer) takeIn(ctx context.Context, submissions []*submission) bool {
-	for len(submissions) > 0 {
-		taken, ok := e.take(ctx, submissions[:e.chunk(submissions)])
-		if !ok {
-			return false
+	for _, group := range apart(submissions) {
+		for len(group) > 0 {
+			taken, ok := e.take(ctx, group[:e.chunk(group)])
+			if !ok {
+				return false
+			}
+			group = slices.DeleteFunc(group[taken:], func(s *submission) bool { return s.reading.refused })
 		}
-		submissions = slices.DeleteFunc(submissions[taken:], func(s *submission) bool { return s.reading.refused })
 	}
 	return true
+}
+
+// apart parts the submissions of partitions that were blocked when they were tried last, each for itself, from the
+// others, which come first: a call that meets what another session has locked takes longer, and fewer may come of it.
+func apart(submissions []*submission) [][]*submission {
+	groups := [][]*submission{nil}
+	places := map[*reading]int{}
+	for _, s := range submissions {
+		at := 0
+		if s.reading.blocked > 0 {
+			if at = places[s.reading]; at == 0 {
+				at = len(groups)
+				groups, places[s.reading] = append(groups, nil), at
+			}
+		}
+		groups[at] = append(groups[at], s)
+	}
+	return groups
 }
 
 // chunk returns how many submissions fit into one call, at least one.
@@ -216,7 +236,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 		chunk = chunk[:e.chunk(chunk)] // which may be allowed less than it was at first
 		request, readings = e.takeRequest(chunk)
 		e.contest(chunk)
-		asked, _ := e.lineage.known()
+		asked, _ := e.known()
 		started := e.clock.Mono()
 		var err error
 		result, err = e.store.Take(context.WithoutCancel(ctx), request)
@@ -250,16 +270,45 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 		}
 		r.stored, r.lineage = result.Positions[i], result.State.Lineage
 	}
-	for i := range result.Taken {
-		if result.Results[i].Outcome == BusyItem { // it is read again from there, like a partition that is refused
-			chunk[i].reading.refused = true
-			e.nextLook = 0
-		}
-	}
+	e.block(chunk[:result.Taken], result.Results)
 	if result.Taken < len(chunk) && result.Refusal != "" {
 		e.refuse(chunk[result.Taken], result.Refusal)
 	}
 	return result.Taken, true
+}
+
+// block has partitions wait whose next record is about a row that another session has locked: they are read on from
+// there after a back-off of their own, and the others go on. Records come in order, so what is behind it waits, too.
+func (e *enqueuer) block(taken []*submission, results []ItemResult) {
+	var places []Place
+	var partitions []Partition
+	moved := map[*reading]bool{}
+	for i, s := range taken {
+		r := s.reading
+		switch {
+		case results[i].Outcome != Blocked:
+			moved[r] = moved[r] || results[i].Outcome != Untaken
+			continue
+		case r.refused: // it is blocked by an item before this one
+			continue
+		case moved[r]:
+			r.blocked = 0
+		}
+		r.blocked++
+		r.refused, r.retry = true, e.clock.Mono()+backoff(r.blocked, blockedMax, e.random)
+		e.nextLook = min(e.nextLook, r.retry)
+		partitions = append(partitions, r.Partition)
+		places = append(places, Place{r.Partition, Position{s.Epoch, s.Offset}})
+	}
+	for _, s := range taken {
+		if moved[s.reading] && !s.reading.refused {
+			s.reading.blocked = 0
+		}
+	}
+	if len(partitions) > 0 {
+		e.source.Pause(partitions)
+		e.observe(RowsLocked{Blocked: places})
+	}
 }
 
 // dropClaims forgets the claims that a take was answered with while the store claims nothing: it has not made them, so
@@ -373,7 +422,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	skipped := 0
 	for i, s := range taken {
 		one := result.Results[i]
-		if one.Outcome == Untaken || one.Outcome == BusyItem {
+		if one.Outcome == Untaken || one.Outcome == Blocked {
 			continue
 		}
 		s.reading.from = Position{s.Epoch, s.Offset + 1}
@@ -389,7 +438,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		case Replaced:
 			e.serves(s.Lane)
 			stored = append(stored, s.Message)
-		case Passed, Untaken, Rescheduled, Cancelled, FiredNow, TooLate, Stopped, NotFound, BusyItem:
+		case Passed, Untaken, Blocked, Rescheduled, Cancelled, FiredNow, TooLate, Stopped, NotFound:
 		}
 		if s.instructs() && one.Outcome != Skipped {
 			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})

@@ -347,6 +347,12 @@ func (s *gatedSource) Start(_ context.Context, places []node.Place) error {
 	})
 }
 
+func (s *gatedSource) Pause(partitions []node.Partition) {
+	for _, p := range partitions {
+		delete(s.next, p.Topic)
+	}
+}
+
 func (s *gatedSource) Commit(_ context.Context, places []node.Place) error {
 	return s.gate.pass("commit", func() {
 		s.world.mu.Lock()

@@ -82,6 +82,9 @@ func (m *Metrics) trouble(event node.Event) {
 		if !e.Repeated {
 			m.count("chronos_duplicate_risk_total", len(e.Refs), "gone_already")
 		}
+	case node.RowsLocked:
+		m.count("chronos_locked_total", len(e.Messages), "message")
+		m.count("chronos_locked_total", len(e.Blocked), "record")
 	case node.LeftBehind:
 		m.count("chronos_duplicate_risk_total", e.Fired, "left_behind")
 	case node.SettingsDiffer:

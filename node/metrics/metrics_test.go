@@ -200,6 +200,8 @@ func (f *fake) Poll(context.Context) (node.Batch, error) {
 	return node.Batch{Records: make([]node.Record, 2)}, f.err
 }
 
+func (f *fake) Pause([]node.Partition) {}
+
 func (f *fake) Start(_ context.Context, r []node.Place) error {
 	f.seen = append(f.seen, r)
 	return f.err
@@ -239,6 +241,9 @@ func TestEveryCallIsCounted(t *testing.T) {
 			{node.PortSink, reflect.TypeFor[node.Sink](), ports.Sink},
 		} {
 			for method := range port.is.Methods() {
+				if method.Type.NumOut() == 0 {
+					continue // it calls nobody, and so cannot fail (Source.Pause)
+				}
 				args := []reflect.Value{reflect.ValueOf(t.Context())}
 				for i := 1; i < method.Type.NumIn(); i++ {
 					args = append(args, filled(method.Type.In(i)))

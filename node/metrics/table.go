@@ -320,6 +320,13 @@ func peerRows() []Metric {
 			Help: "Messages that this node has taken back from nodes that seem to have failed.",
 		},
 		{
+			Name: "chronos_locked_total", Kind: Counter, Labels: []string{"cause"},
+			Help: "Times that another session had locked what was to be settled (message), or what the next record " +
+				"of an input partition is about (record). Both are tried again; everything else goes on.",
+			Look: "SELECT * FROM pg_locks JOIN pg_stat_activity USING (pid): end the session that has forgotten its " +
+				"transaction.",
+		},
+		{
 			Name: "chronos_duplicate_risk_total", Kind: Counter, Labels: []string{"cause"},
 			Help: "Messages that may come out twice, by why: recovered (their owner may have published them), " +
 				"gone_already (a peer has fired them as well), unknown_outcome (a publish without an answer is " +

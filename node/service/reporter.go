@@ -207,11 +207,33 @@ func (r *Reporter) trouble(event node.Event) {
 			slog.Int("messages", len(e.Refs)), slog.String("first_id", e.Refs[0].ID))
 	case node.Suspected:
 		r.suspected(e)
+	case node.RowsLocked:
+		r.rowsLocked(e)
 	case node.LeftBehind:
 		r.log.Warn("the store could not be told what this node leaves behind; others take the claims over after the "+
 			"hold time, and fire again what has fired", slog.Int("claims", e.Claims), slog.Int("fired", e.Fired))
 	default:
 		r.intake(event)
+	}
+}
+
+// rowsLocked says what waits for a lock of another session.
+func (r *Reporter) rowsLocked(e node.RowsLocked) {
+	const how = "another session of the database has locked rows: what they say is settled when it ends " +
+		"(SELECT * FROM pg_locks JOIN pg_stat_activity USING (pid) shows it)"
+	if len(e.Messages) > 0 {
+		first := e.Messages[0]
+		r.tally("locked", len(e.Messages), func(count int) {
+			r.log.Warn(how, slog.Int("messages", count), slog.String("first_id", first.ID),
+				slog.String("lane", first.Lane))
+		})
+	}
+	for _, place := range e.Blocked {
+		r.tally("locked "+place.Topic, 1, func(int) {
+			r.log.Warn("a record waits in Kafka, with those of its partition behind it: its message is locked: "+how,
+				slog.String("topic", place.Topic), slog.Int("partition", int(place.Number)),
+				slog.Int64("offset", place.Offset))
+		})
 	}
 }
 

@@ -190,6 +190,26 @@ func (m *member) start(places []node.Place) {
 	m.started = make(chan struct{})
 }
 
+// pauseReading has partitions not be read until somebody says from where.
+func (m *member) pauseReading(partitions []node.Partition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held := make(map[string][]int32)
+	for _, name := range partitions {
+		p := m.parts[topicPartition{name.Topic, name.Number}]
+		if p == nil || !p.told || p.assigned.TopicID != name.TopicID {
+			continue // lost, or assigned anew in the meantime
+		}
+		p.want, p.outOfRange, p.stuck = nil, false, nil
+		p.rest, p.restBytes = nil, 0
+		if p.phase == reading {
+			p.phase = parked
+			held[name.Topic] = append(held[name.Topic], name.Number)
+		}
+	}
+	m.client.PauseFetchPartitions(held)
+}
+
 // settle has franz-go go to the places that are wanted by now, and finds places for partitions whose log has no
 // record where they are read. It waits for nobody: what has to be asked for is asked in the background, and the answers
 // are used by a later call. What fails is asked again.

@@ -167,6 +167,15 @@ func (s *Source) Start(_ context.Context, places []node.Place) error {
 	return nil
 }
 
+// Pause has partitions not be read until Start names them again; see node.Source.
+func (s *Source) Pause(partitions []node.Partition) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.member != nil {
+		s.member.pauseReading(partitions)
+	}
+}
+
 // Commit tells the group how far partitions have been taken in; see node.Source. It waits for a moment only: a commit
 // that takes longer goes on, and those that come meanwhile are sent together after it.
 func (s *Source) Commit(ctx context.Context, places []node.Place) error {

@@ -38,6 +38,9 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 // Start implements node.Source. No partition was assigned that could be started.
 func (*Source) Start(context.Context, []node.Place) error { return nil }
 
+// Pause implements node.Source.
+func (*Source) Pause([]node.Partition) {}
+
 // Commit implements node.Source.
 func (*Source) Commit(context.Context, []node.Place) error { return nil }
 

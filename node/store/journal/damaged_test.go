@@ -65,7 +65,7 @@ func (w *world) copyIn(dir string) []string {
 	own(w.T, store, 0)
 	w.takeMany(store)
 	want := w.ids(store)
-	if err := errors.Join(store.Settle(), store.Close()); err != nil {
+	if err := errors.Join(store.Compact(), store.Close()); err != nil {
 		w.Fatal(err)
 	}
 	return want

@@ -225,6 +225,17 @@ func (m *member) Start(_ context.Context, places []node.Place) error {
 	return nil
 }
 
+// Pause implements node.Source.
+func (m *member) Pause(partitions []node.Partition) {
+	m.group.mu.Lock()
+	defer m.group.mu.Unlock()
+	for _, p := range partitions {
+		if number := m.group.world.inlets.called(p.Topic, p.Number); m.reads[number] != nil {
+			m.reads[number] = nil
+		}
+	}
+}
+
 // Commit implements node.Source. Only who owns a partition commits its offset.
 func (m *member) Commit(_ context.Context, places []node.Place) error {
 	m.group.mu.Lock()
