@@ -103,7 +103,13 @@ func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64, asked ti
 	var wishes []*wish
 	fenced := false
 	if err := log.Read(ctx, from, end, func(e ledger.Committed) error {
-		p := s.spot(&e)
+		var p parsed
+		if !fenced { // the rest is for its owner: if that is a newer release, this node has passed nothing
+			var err error
+			if p, err = s.spot(&e); err != nil {
+				return err
+			}
+		}
 		fenced = fenced || p.fence
 		if p.wish != nil {
 			wishes = append(wishes, p.wish)

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -55,6 +54,9 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger) error {
 	}
 	s.heard = s.place.Offset
 	if err := s.loadPositions(); err != nil {
+		return err
+	}
+	if err := s.loadSpotted(); err != nil {
 		return err
 	}
 	return s.unread()
@@ -180,7 +182,7 @@ func (r *replaying) begin() {
 func (r *replaying) entry(e *ledger.Committed) error {
 	p, err := parse(e)
 	if err != nil {
-		return r.unreadable(unreadable(r.number, e, err))
+		return r.note(r.batch, &note{Unreadable: *unreadable(r.number, e, err)})
 	}
 	switch e.Key[0] {
 	case fenceKey:
@@ -199,15 +201,6 @@ func (r *replaying) entry(e *ledger.Committed) error {
 		return r.batch.Delete(r.unreadableKey(p.skip.Offset, p.skip.Digest), nil)
 	}
 	return r.message(e, p.ref, p.head)
-}
-
-// unreadable adds an entry to the batch that cannot be read.
-func (r *replaying) unreadable(u *Unreadable) error {
-	value, err := json.Marshal(u)
-	if err != nil {
-		return fmt.Errorf("describe an entry of the journal: %w", err)
-	}
-	return r.batch.Set(r.unreadableKey(u.Offset, u.Digest), value, nil) //nolint:wrapcheck // apply says what it was
 }
 
 // message adds the entry of a message to the batch, of which after is the head; nil for none.

@@ -110,7 +110,7 @@ type shard struct {
 	heard, foreign int64
 	hearing        sync.Mutex
 
-	// spotted are unreadable entries that have appeared since this node owns the partition. They change under quick.
+	// spotted are unreadable entries that have appeared while this node owned the partition. They change under quick.
 	spotted []Unreadable
 
 	// since is when this node came to own the partition, ahead how long before it falls due a message is claimed, and

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
 	"chronos/node"
@@ -28,8 +29,10 @@ import (
 //	12   skip of 10                   10 is dropped
 //	13   the fence                    nothing unreadable is left: the partition is owned
 //
-// The local copy has what is left, so that it can go on from behind an unreadable entry. An owner that sees one appear
-// reports it, and goes on: its copy does not depend on it.
+// The local copy notes what is left, so that it can go on from behind an unreadable entry. An owner that sees one
+// notes it as passed, reports it, and goes on: its copy does not depend on it. If the copy begins behind the entry when
+// the node owns the partition again, it reports the entry again and goes on. If it has to read the entry, it is refused
+// like any other node.
 
 // Unreadable is an entry of the journal that this release cannot read.
 type Unreadable struct {
@@ -226,19 +229,46 @@ func (s *shard) unreadableKey(offset int64, digest uuid.UUID) []byte {
 	return append(binary.BigEndian.AppendUint64(s.key(unreadableKind), uint64(offset)), digest[:]...)
 }
 
-// unread returns an *UnreadableError if the local copy has unreadable entries that nobody has skipped.
+// note is an unreadable entry in the local copy.
+type note struct {
+	Unreadable
+
+	// Passed says that this node owned the partition when the entry appeared, and that its copy does not depend on it.
+	Passed bool
+}
+
+// note adds the note of an unreadable entry to a batch.
+func (s *shard) note(batch *pebble.Batch, n *note) error {
+	value, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("describe an entry of the journal: %w", err)
+	}
+	return batch.Set(s.unreadableKey(n.Offset, n.Digest), value, nil) //nolint:wrapcheck // apply says what it was
+}
+
+// notes calls each with the unreadable entries that the local copy notes, in order.
+func (s *shard) notes(each func(n *note)) error {
+	prefix := s.key(unreadableKind)
+	return s.scan(prefix, prefix, func(_, value []byte) (bool, error) {
+		var n note
+		err := json.Unmarshal(value, &n)
+		n.Number = s.number
+		each(&n)
+		return true, err //nolint:wrapcheck // it says what it is
+	})
+}
+
+// unread returns an *UnreadableError if the local copy has unreadable entries that nobody has skipped, and that this
+// node has not passed as the owner.
 func (s *shard) unread() error {
 	left := &UnreadableError{}
-	prefix := s.key(unreadableKind)
-	if err := s.scan(prefix, prefix, func(_, value []byte) (bool, error) {
-		if left.All++; left.All > maxUnreadable {
-			return true, nil
+	if err := s.notes(func(n *note) {
+		if n.Passed {
+			return
 		}
-		var u Unreadable
-		err := json.Unmarshal(value, &u)
-		u.Number = s.number
-		left.Entries = append(left.Entries, u)
-		return true, err //nolint:wrapcheck // it says what it is
+		if left.All++; left.All <= maxUnreadable {
+			left.Entries = append(left.Entries, n.Unreadable)
+		}
 	}); err != nil {
 		return err
 	}
@@ -248,26 +278,48 @@ func (s *shard) unread() error {
 	return left
 }
 
+// loadSpotted reads which unreadable entries this node has passed as the owner.
+func (s *shard) loadSpotted() error {
+	return s.notes(func(n *note) {
+		if n.Passed && len(s.spotted) < maxUnreadable {
+			s.spotted = append(s.spotted, n.Unreadable)
+		}
+	})
+}
+
 // spot notes unreadable entries that have appeared in a partition which this node owns, and drops one that is skipped.
-func (s *shard) spot(e *ledger.Committed) parsed {
+func (s *shard) spot(e *ledger.Committed) (parsed, error) {
 	p, err := parse(e)
 	s.quick.Lock()
 	defer s.quick.Unlock()
+	if err == nil && p.skip == nil || s.lost { // who has lost the partition leaves the local copy alone
+		return p, nil
+	}
 	known := slices.IndexFunc(s.spotted, func(u Unreadable) bool {
 		return err != nil && u.Offset == e.Offset || p.skip != nil && u.Offset == p.skip.Offset &&
 			u.Digest == p.skip.Digest
 	})
-	switch {
-	case p.skip != nil && known >= 0:
-		s.spotted = slices.Delete(s.spotted, known, known+1)
-	case err != nil && known < 0 && len(s.spotted) < maxUnreadable:
-		s.spotted = append(s.spotted, *unreadable(s.number, e, err))
+	batch := s.db.NewBatch()
+	if err != nil {
+		u := unreadable(s.number, e, err)
+		if known < 0 && len(s.spotted) < maxUnreadable {
+			s.spotted = append(s.spotted, *u)
+		}
+		err = s.note(batch, &note{Unreadable: *u, Passed: true})
+	} else {
+		if known >= 0 {
+			s.spotted = slices.Delete(s.spotted, known, known+1)
+		}
+		err = batch.Delete(s.unreadableKey(p.skip.Offset, p.skip.Digest), nil)
 	}
-	return p
+	if err != nil {
+		return p, fmt.Errorf("write the local copy: %w", err)
+	}
+	return p, s.db.write(batch, s.now())
 }
 
-// Unreadable returns the unreadable entries that have appeared in partitions which this node owns, since it does, 20 of
-// each at most. They keep the next owner from taking the partition over.
+// Unreadable returns the unreadable entries that have appeared in partitions which this node owns, while it did, 20 of
+// each at most. They keep other nodes from taking the partition over.
 func (s *Store) Unreadable() (all []Unreadable) {
 	_ = s.look(func(owned *shard) error {
 		all = append(all, owned.spotted...)

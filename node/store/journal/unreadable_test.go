@@ -100,6 +100,52 @@ func TestUnreadableIsSkippedMeanwhile(t *testing.T) {
 	own(t, s.stores[1], 0)
 }
 
+// Goal: an entry that cannot be read stays reported until it is skipped, also when the node that has seen it owns the
+// partition again, with its own copy: it keeps every other node out. Method: the owner commits something behind the
+// entry, so that its copy is beyond it, and takes the partition over again, before and after the skip.
+func TestUnreadableIsNotForgottenByItsOwner(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.take(s.stores[0], 0, s.many(3))
+	at := s.cluster.Append(topicName, 0, node.Record{Key: []byte("hello"), Value: []byte("stray")})
+	s.spotted(s.stores[0], at)
+	s.fire(s.stores[0], 1) // the copy of the owner is behind the entry now
+	for range 2 {
+		own(t, s.stores[0], 0)
+		s.spotted(s.stores[0], at)
+	}
+	if err := s.stores[1].Own(t.Context(), 0, uuid.New()); s.described(err, at) == nil {
+		t.Errorf("another node owns it: %v", err)
+	}
+	own(t, s.stores[0], 0)
+	s.skip(&s.search()[0])
+	for range 2 {
+		if err := s.stores[0].Hear(t.Context()); err != nil || len(s.stores[0].Unreadable()) > 0 {
+			t.Errorf("after the skip the owner reports %v, %v", s.stores[0].Unreadable(), err)
+		}
+		s.fire(s.stores[0], 1)
+		own(t, s.stores[0], 0)
+	}
+}
+
+// Goal: an entry that the next owner has written is none that this node has passed: a newer release may have. Method:
+// an owner looks at the partition when the entry stands behind the fence of another node, and takes it over again.
+func TestUnreadableOfTheNextOwner(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.take(s.stores[0], 0, s.many(3))
+	own(t, s.stores[1], 0)
+	at := s.cluster.Append(topicName, 0, node.Record{Key: []byte("hello"), Value: []byte("of a newer release")})
+	if err := s.stores[0].Hear(t.Context()); err != nil || len(s.stores[0].Unreadable()) > 0 {
+		t.Errorf("the former owner reports %v, %v", s.stores[0].Unreadable(), err)
+	}
+	for range 2 {
+		if err := s.stores[0].Own(t.Context(), 0, uuid.New()); s.described(err, at) == nil {
+			t.Errorf("the former owner owns it: %v", err)
+		}
+	}
+}
+
 // Of very many entries a few are described, and all are counted.
 func TestUnreadableMany(t *testing.T) {
 	t.Parallel()
