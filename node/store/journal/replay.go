@@ -56,6 +56,9 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger) error {
 	if err := s.loadPositions(); err != nil {
 		return err
 	}
+	if err := s.reread(ctx, log, begin); err != nil {
+		return err
+	}
 	if err := s.loadSpotted(); err != nil {
 		return err
 	}

@@ -278,6 +278,45 @@ func (s *shard) unread() error {
 	return left
 }
 
+// reread reads the noted entries again, of a log that begins at a place, and drops the notes of those that are gone:
+// nobody could skip them any more. Compaction removes an entry if there is a later one under its key. Entries close to
+// each other are read together.
+func (s *shard) reread(ctx context.Context, log ledger.Ledger, begin ledger.Place) error {
+	var noted []note
+	if err := s.notes(func(n *note) {
+		noted = append(noted, note{Unreadable: Unreadable{Offset: n.Offset, Digest: n.Digest}})
+	}); err != nil || len(noted) == 0 {
+		return err
+	}
+	batch := s.db.NewBatch()
+	for len(noted) > 0 {
+		near := 1
+		for near < len(noted) && noted[near].Offset-noted[near-1].Offset <= replayBatch {
+			near++
+		}
+		there := map[int64]uuid.UUID{}
+		from := begin
+		from.Position = node.Position{Epoch: node.UnknownEpoch, Offset: max(begin.Offset, noted[0].Offset)}
+		if until := noted[near-1].Offset + 1; from.Offset < until {
+			if err := log.Read(ctx, from, until, func(e ledger.Committed) error {
+				there[e.Offset] = digest(&e)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		for i := range noted[:near] {
+			if n := &noted[i]; there[n.Offset] != n.Digest {
+				if err := batch.Delete(s.unreadableKey(n.Offset, n.Digest), nil); err != nil {
+					return fmt.Errorf("write the local copy: %w", err)
+				}
+			}
+		}
+		noted = noted[near:]
+	}
+	return s.db.write(batch, s.now())
+}
+
 // loadSpotted reads which unreadable entries this node has passed as the owner.
 func (s *shard) loadSpotted() error {
 	return s.notes(func(n *note) {

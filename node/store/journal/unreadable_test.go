@@ -146,6 +146,35 @@ func TestUnreadableOfTheNextOwner(t *testing.T) {
 	}
 }
 
+// Goal: an entry that cannot be read, and that compaction has removed since, does not keep a node with a copy out:
+// there is nothing left to skip. Method: the local copy of a standby has noted it; another record is written under its
+// key, or a tombstone, and the cleaner runs.
+func TestUnreadableIsCompactedAway(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string][]byte{"once more": []byte("again"), "a tombstone": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStanding(t, 0)
+			s.take(s.stores[0], 0, s.many(3))
+			s.follow()
+			at := s.cluster.Append(topicName, 0, node.Record{Key: []byte("hello"), Value: []byte("stray")})
+			if err := s.standby.Own(t.Context(), 0, uuid.New()); s.described(err, at) == nil {
+				t.Fatalf("it owns the partition: %v", err)
+			}
+			s.cluster.Append(topicName, 0, node.Record{Key: []byte("hello"), Value: value})
+			s.cluster.Compact(topicName, 0, true)
+			found := s.search()
+			for i := range found {
+				s.skip(&found[i])
+			}
+			if left := s.search(); len(left) > 0 {
+				t.Fatalf("a search finds %v", left)
+			}
+			own(t, s.standby, 0)
+		})
+	}
+}
+
 // Of very many entries a few are described, and all are counted.
 func TestUnreadableMany(t *testing.T) {
 	t.Parallel()
