@@ -162,6 +162,7 @@ func decided() map[string]string {
 		"store.single":          not + "the one row", "lineage.row": not + "the one row",
 		"binding.row": not + "the one row",
 		"store.gate":  not + "an instant of the server", "lineage.claims_from": not + "an instant of the server",
+		"store.calls_gate": not + "an instant of the server", "lineage.calls_from": not + "an instant of the server",
 		"store.timeline": not + "the server's own",
 		"store.adopting": not + "refused while it is true", "binding.adopting": not + "refused while it is true",
 		"chronos_migrations": not + "chronos migrate makes it", "nodes": not + "they are processes that run",
