@@ -65,8 +65,8 @@ func (c *journalSkip) Run(ctx context.Context, w *world) error {
 		return !c.chooses(&u)
 	})
 	if len(chosen) == 0 {
-		page.line("%s searched: there is nothing to skip.", partitions(found.Partitions))
-		return cmp.Or(page.err, c.nothing())
+		page.line("%s searched: there is nothing to skip.", partitions(len(found.Partitions)))
+		return cmp.Or(page.err, c.nothing(found.Partitions))
 	}
 	for i := range chosen {
 		page.line("%s, %s", chosen[i].Topic, chosen[i].String())
@@ -95,11 +95,36 @@ func (c *journalSkip) chooses(u *service.UnreadableEntry) bool {
 		(c.Offset == nil || u.Number == *c.Partition && u.Offset == *c.Offset)
 }
 
-// nothing returns an error if there is no entry where one was named.
-func (c *journalSkip) nothing() error {
+// nothing returns an error if there is no entry where one was named. It says whether there is such a partition, and
+// such an offset.
+func (c *journalSkip) nothing(searched []service.JournalExtent) error {
 	if c.Offset == nil {
 		return nil
 	}
+	var named []service.JournalExtent
+	for _, part := range searched {
+		if (c.Journal == "" || part.Topic == string(c.Journal)) && part.Number == *c.Partition {
+			named = append(named, part)
+		}
+	}
+	if len(named) == 0 {
+		return fmt.Errorf("the journal %shas no partition %d: \"chronos journal skip\" without --offset shows all "+
+			"entries that cannot be read", c.prefix(), *c.Partition)
+	}
+	if !slices.ContainsFunc(named, func(part service.JournalExtent) bool {
+		return *c.Offset >= part.First && *c.Offset < part.End
+	}) {
+		return fmt.Errorf("partition %d of the journal %s has no offset %d: it begins at %d, and ends before %d",
+			*c.Partition, named[0].Topic, *c.Offset, named[0].First, named[0].End)
+	}
 	return fmt.Errorf("at offset %d of partition %d nothing is to be skipped: the entry can be read, or was skipped "+
 		"before", *c.Offset, *c.Partition)
+}
+
+// prefix is the name of the journal that was chosen, and a space; empty if none was.
+func (c *journalSkip) prefix() string {
+	if c.Journal == "" {
+		return ""
+	}
+	return string(c.Journal) + " "
 }

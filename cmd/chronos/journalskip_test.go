@@ -88,6 +88,9 @@ func TestJournalSkip(t *testing.T) {
 	says(0, entry+`.*\n\nNothing was changed. The same command with --yes`, at...)
 	says(1, `at offset 0 of partition 0 nothing is to be skipped`, "journal", "skip", "--partition", "0", "--offset",
 		"0")
+	says(1, `the journal has no partition 7: `, "journal", "skip", "--partition", "7", "--offset", "3")
+	says(1, `partition 0 of the journal chronos.journal has no offset 1000000: it begins at 0, and ends before \d+`,
+		"journal", "skip", "--partition", "0", "--offset", "1000000")
 	says(2, `--partition and --offset belong together`, "journal", "skip", "--offset", "0")
 	says(2, `--all and --offset exclude each other`, append(at, "--all")...)
 	if strings.Contains(p.stdout.String(), "later") {

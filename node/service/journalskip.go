@@ -16,12 +16,18 @@ type UnreadableEntry struct {
 	journal.Unreadable
 }
 
+// JournalExtent is where a partition of a journal begins and ends.
+type JournalExtent struct {
+	Topic string // that of the journal
+	node.Extent
+}
+
 // Unreadable is what a search for unreadable entries has found.
 type Unreadable struct {
 	Entries []UnreadableEntry
 
-	// Partitions is how many were searched, and Left how many of their oldest offsets were not, for lack of time.
-	Partitions int
+	// Partitions are those that were searched, and Left is how many of their oldest offsets were not, for lack of time.
+	Partitions []JournalExtent
 	Left       int64
 }
 
@@ -56,7 +62,7 @@ func (j *Journal) SearchUnreadable(ctx context.Context, limit int, most time.Dur
 				u.Entries = append(u.Entries, UnreadableEntry{part.Topic, one})
 			}
 			u.Left += from - extent.First
-			u.Partitions++
+			u.Partitions = append(u.Partitions, JournalExtent{part.Topic, extent})
 		}
 	}
 	return u, nil

@@ -35,9 +35,9 @@ func (e *examination) unreadable(ctx context.Context) (string, error) {
 			"If a newer release of Chronos wrote it, run that release. If Chronos did not, look at it with chronos "+
 				"journal skip, which gets past it.")
 	}
-	says := fmt.Sprintf("all of %s", count(found.Partitions, "partition"))
+	says := fmt.Sprintf("all of %s", count(len(found.Partitions), "partition"))
 	if found.Left > 0 {
-		says = fmt.Sprintf("the newest of %s, and not %d offsets before", count(found.Partitions, "partition"),
+		says = fmt.Sprintf("the newest of %s, and not %d offsets before", count(len(found.Partitions), "partition"),
 			found.Left)
 		e.find(Note, "the journal", fmt.Sprintf("is long, and its %d oldest offsets were not looked at", found.Left),
 			"A node that owns a partition has read all of it.", "chronos journal skip looks at everything.")
