@@ -31,6 +31,10 @@ func TestJournal(t *testing.T) {
 			}
 		}
 	}
+	m.Unreadable(3)
+	if got := value(t, m, "chronos_journal_unreadable"); got != 3 {
+		t.Errorf("%v entries cannot be read, want 3", got)
+	}
 	if got := value(t, m, "chronos_journal_replay_left"); got != 17 {
 		t.Errorf("what is left to read is %v", got)
 	}
