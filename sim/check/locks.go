@@ -1,10 +1,6 @@
 package check
 
-import (
-	"maps"
-	"slices"
-	"time"
-)
+import "time"
 
 // A session that is no node's may lock rows, for as long as it likes. That delays the messages of these rows, and what
 // stands behind a record about one of them in a partition of the input, and nothing else (G5): for everything else all
@@ -14,13 +10,20 @@ import (
 func (s *state) lockedBy(e *Event) {
 	key := rowKey{e.ID, e.Topic}
 	if e.Kind == Unlock {
-		s.locks[key] = e.At
-		s.lastLock = slices.Max(slices.Collect(maps.Values(s.locks)))
+		if s.locks[key] == locked {
+			s.locked--
+		}
+		if s.locks[key] = e.At; s.locked == 0 {
+			s.lastLock = e.At
+		}
 		if r := s.rows[key]; r != nil {
 			r.waiting = max(r.waiting, e.At)
 			r.ahead = len(s.lane(key.topic).takings)
 		}
 		return
+	}
+	if s.locks[key] != locked {
+		s.locked++
 	}
 	s.locks[key], s.lastLock = locked, locked
 	if r := s.rows[key]; r != nil && r.submission != nil {

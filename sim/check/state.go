@@ -25,6 +25,7 @@ type state struct {
 	upgraded     bool                     // and the store was not set back since
 	paused       map[string]pause         // by lane; the intake has no name
 	lastLock     time.Duration            // until when the last one was
+	locked       int                      // how many rows are locked now
 	locks        map[rowKey]time.Duration // until when rows are, or were, locked by sessions that are no node's
 	placed       map[placedKey]string     // the partition of each key of each topic
 	decision     decision                 // the last one
