@@ -158,6 +158,7 @@ func wrongValues() map[string]string {
 		"admin-tls-key": "/no/such", "admin-allow": "everything",
 		"kafka-properties": "/no/such", "sasl-token-file": "/no/such", "sasl-token-url": "nowhere", "sasl-scope": "s",
 		"max-message-bytes": "many", "max-headers": "many", "max-header-bytes": "many", "max-delay": "soon",
+		"max-missed": "many",
 		"api-listen": "8081", "api-token-file": "/no/such", "api-tls-cert": "/no/such", "api-tls-key": "/no/such",
 		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many", "request-secret-file": "/no/such",
 		"compat": "quartz", "metaswitch-listen": "a:b:c",

@@ -21,3 +21,9 @@ UPDATE queues SET look_at = now() WHERE id = ANY (ARRAY(
 INSERT INTO queue_paths (path, queue)
 SELECT u.path, q.id FROM queues AS q CROSS JOIN LATERAL unnest(q.paths) AS u (path)
 ON CONFLICT DO NOTHING;
+
+-- When the callbacks have ended that were under way before the lineage began: until then nothing is claimed on callback
+-- lanes. A node of the release before, which does not know of this column, sets the gate of all lanes late enough.
+ALTER TABLE store ADD COLUMN calls_gate timestamptz NOT NULL DEFAULT '-infinity';
+
+COMMENT ON COLUMN store.calls_gate IS 'When callbacks from before the lineage have ended.';

@@ -4,3 +4,7 @@
 -- so that both kinds of databases have the same versions.
 INSERT INTO queue_paths (path, queue) SELECT u.value, q.id FROM queues AS q, json_each(q.paths) AS u WHERE true
 ON CONFLICT DO NOTHING;
+
+-- When the callbacks have ended that were under way before the lineage began: until then nothing is claimed on callback
+-- lanes. A node of the release before, which does not know of this column, sets claims_from late enough.
+ALTER TABLE lineage ADD COLUMN calls_from INTEGER NOT NULL DEFAULT -9223372036854775808;
