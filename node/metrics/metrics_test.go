@@ -310,11 +310,7 @@ func TestEvents(t *testing.T) {
 		return all
 	}
 	claims := func(lane string, n int) []node.Claim {
-		all := make([]node.Claim, n)
-		for i := range all {
-			all[i] = node.Claim{Ref: node.Ref{Lane: lane}}
-		}
-		return all
+		return slices.Repeat([]node.Claim{{Ref: node.Ref{Lane: lane}}}, n)
 	}
 	future := messages("out", 4)
 	for i := range future {
