@@ -161,7 +161,7 @@ func (c *Config) decodeHeaders(r Record, route Route) instruction {
 	if word, _ := h.get(HeaderAction); string(word) == ActionComplete {
 		return c.decodeCompletion(&h, repeated, r)
 	}
-	if in.rejected = checkID(&h); in.rejected != nil {
+	if in.rejected = checkID(&h, r.Headers); in.rejected != nil {
 		return in
 	}
 	id, _ := h.get(HeaderID)
@@ -229,7 +229,7 @@ func requestHeaders(headers []Header) (h requested, rejected *rejection) {
 			continue
 		}
 		if h[at].count++; h[at].count == 1 {
-			h[at].value = headers[i].Value
+			h[at].value = HeaderText(headers[i].Value)
 		}
 	}
 	for at, name := range requestNames() {
@@ -318,7 +318,7 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 		in.message.Deadline, rejected = delayed(delay, r)
 	case h.count(HeaderDeadline) == 0 && h.count(HeaderRepeat) > 0: // the first match
 	default:
-		in.message.Deadline, rejected = c.checkDeadline(h)
+		in.message.Deadline, rejected = c.checkDeadline(h, r.Headers)
 	}
 	if rejected == nil {
 		rejected = in.decodeSeries(c, h, r, in.message.Deadline)
@@ -332,7 +332,7 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 			"there is a header %s, which %s does not take: it moves the deadline and nothing else", HeaderNotAfter,
 			in.action), HeaderNotAfter}
 	}
-	last, err := ParseDeadline(value, c.EpochDeadlines)
+	last, err := c.instant(value)
 	if err == nil && last.Before(in.message.Deadline) {
 		err = fmt.Errorf("it is before the deadline, %s", headerTime(in.message.Deadline))
 	}
@@ -347,8 +347,8 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 // the same however often and whenever the record is delivered.
 func delayed(value []byte, r Record) (time.Time, *rejection) {
 	delay, err := calendar.ParseDelay(string(value))
-	if err == nil && r.Timestamp.IsZero() {
-		err = errors.New("the record has no timestamp that it could count from")
+	if err == nil {
+		err = noBase(&r)
 	}
 	var deadline time.Time
 	if err == nil {
@@ -360,11 +360,34 @@ func delayed(value []byte, r Record) (time.Time, *rejection) {
 	return deadline, nil
 }
 
-func checkID(h *requested) *rejection {
+// noBase returns why nothing counts from the timestamp of a record, and nil if something may. No record is older than
+// the year 2000: a producer has written 0, or seconds in place of milliseconds, and what counts from there is due at
+// once.
+func noBase(r *Record) error {
+	switch first := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); {
+	case r.Timestamp.IsZero():
+		return errors.New("the record has no timestamp that it could count from")
+	case r.Timestamp.Before(first):
+		return fmt.Errorf("it counts from the timestamp of the record, which is %s: a producer that writes timestamps "+
+			"itself has to write milliseconds since 1970", headerTime(r.Timestamp))
+	}
+	return nil
+}
+
+// instant reads a header that is an instant.
+func (c *Config) instant(value []byte) (time.Time, error) {
+	at, err := ParseDeadline(value, c.EpochDeadlines)
+	if errors.Is(err, errBareNumber) {
+		err = fmt.Errorf("%w; or let --epoch-deadlines say what they count", err)
+	}
+	return at, err
+}
+
+func checkID(h *requested, headers []Header) *rejection {
 	id, found := h.get(HeaderID)
 	switch {
 	case !found:
-		return &rejection{MissingID, "there is no header " + HeaderID, HeaderID}
+		return missing(MissingID, headers, HeaderID)
 	case h.count(HeaderID) > 1:
 		return &rejection{RepeatedID, fmt.Sprintf("there are %d headers %s", h.count(HeaderID), HeaderID), HeaderID}
 	}
@@ -374,12 +397,12 @@ func checkID(h *requested) *rejection {
 	return nil
 }
 
-func (c *Config) checkDeadline(h *requested) (time.Time, *rejection) {
+func (c *Config) checkDeadline(h *requested, headers []Header) (time.Time, *rejection) {
 	value, found := h.get(HeaderDeadline)
 	if !found {
-		return time.Time{}, &rejection{MissingDeadline, "there is no header " + HeaderDeadline, HeaderDeadline}
+		return time.Time{}, missing(MissingDeadline, headers, HeaderDeadline, HeaderDelay, HeaderRepeat, HeaderAction)
 	}
-	deadline, err := ParseDeadline(value, c.EpochDeadlines)
+	deadline, err := c.instant(value)
 	if err != nil {
 		return time.Time{}, wrong(InvalidDeadline, HeaderDeadline, value, err)
 	}
@@ -465,7 +488,7 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 		headers = m.taskRecord(part, headers)
 	} else {
 		headers = append(headers,
-			Header{HeaderID, []byte(strings.TrimPrefix(m.ID, InternalPrefix))}, // of a record that a task is, perhaps
+			Header{HeaderID, AsHeader(strings.TrimPrefix(m.ID, InternalPrefix))}, // of a record that a task is, perhaps
 			Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
 		)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (c *Config) decodeAmnesix(in *instruction, r Record) {
 	if in.action == Cancel {
 		h, _ := requestHeaders(r.Headers)
 		id, _ := h.get(HeaderID)
-		if in.rejected = checkID(&h); in.rejected == nil {
+		if in.rejected = checkID(&h, r.Headers); in.rejected == nil {
 			in.id = jobID(r.Key, string(id))
 		}
 		return
@@ -204,7 +205,7 @@ func unquoted(field json.RawMessage) []byte {
 
 // unixSeconds reads whole seconds since 1970.
 func unixSeconds(value []byte) (time.Time, error) {
-	if !isEpoch(value) {
+	if bytes.IndexByte(value, '.') >= 0 || !isNumber(value) {
 		return time.Time{}, errors.New("it must be whole seconds since 1970-01-01T00:00:00Z")
 	}
 	return parseEpoch(string(value), EpochSeconds)
@@ -246,7 +247,7 @@ func (c *Config) decodeETF1(in *instruction, r Record, route Route) {
 		return
 	}
 	if epoch.count == 0 {
-		in.rejected = &rejection{MissingDeadline, "there is no header " + HeaderETF1Epoch, HeaderETF1Epoch}
+		in.rejected = missing(MissingDeadline, r.Headers, HeaderETF1Epoch)
 		return
 	}
 	deadline, err := unixSeconds(epoch.value)

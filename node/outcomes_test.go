@@ -101,6 +101,9 @@ func TestBadDelays(t *testing.T) {
 		want          node.Reason
 	}{
 		"no timestamp":            {node.HeaderDelay, "1s", time.Time{}, node.InvalidDelay},
+		"seconds for millis":      {node.HeaderDelay, "1h", time.UnixMilli(1795900401), node.InvalidDelay},
+		"a timestamp of 0":        {node.HeaderDelay, "1h", time.UnixMilli(0), node.InvalidDelay},
+		"a series from 1970":      {node.HeaderRepeat, "@daily", time.UnixMilli(0), node.InvalidRepeat},
 		"too far":                 {node.HeaderDelay, "1h", last, node.InvalidDelay},
 		"a series, from when":     {node.HeaderRepeat, "every 1h", time.Time{}, node.InvalidRepeat},
 		"a series, by the clock":  {node.HeaderRepeat, "@daily", time.Time{}, node.InvalidRepeat},

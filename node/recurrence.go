@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -187,7 +188,9 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 	case given == "":
 		return nil
 	case h.count(HeaderRepeat) == 0:
-		return &rejection{InvalidRepeat, "there is a header " + given + ", and none " + HeaderRepeat, HeaderRepeat}
+		none := missing(InvalidRepeat, r.Headers, HeaderRepeat)
+		none.detail = "there is a header " + given + ", and " + strings.TrimPrefix(none.detail, "there is ")
+		return none
 	case !in.action.Stores():
 		return &rejection{
 			InvalidRepeat, fmt.Sprintf("there is a header %s, which %s does not take", given, in.action), given,
@@ -195,13 +198,13 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 	case h.count(HeaderNotAfter) > 0:
 		return &rejection{InvalidNotAfter, fmt.Sprintf("there are headers %s and %s: a series ends by %s",
 			HeaderNotAfter, HeaderRepeat, HeaderRepeatUntil), HeaderNotAfter}
-	case first.IsZero() && r.Timestamp.IsZero():
-		return &rejection{InvalidRepeat, "the record has no timestamp that its first occurrence could count " +
-			"from", HeaderRepeat}
+	case first.IsZero() && noBase(&r) != nil:
+		value, _ := h.get(HeaderRepeat)
+		return wrong(InvalidRepeat, HeaderRepeat, value, noBase(&r))
 	}
 	if found {
 		var err error
-		words.Until, err = ParseDeadline(until, c.EpochDeadlines)
+		words.Until, err = c.instant(until)
 		if err == nil && words.Until.IsZero() { // which is how package calendar is told of none
 			err = errors.New("it is before everything")
 		}

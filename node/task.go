@@ -59,7 +59,7 @@ func taskHeaders(headers []Header) (found map[string][]byte, rejected *rejection
 			if _, twice := found[name]; twice && rejected == nil {
 				rejected = &rejection{RepeatedHeader, "there are several headers " + name, name}
 			}
-			found[name] = headers[i].Value
+			found[name] = HeaderText(headers[i].Value)
 		}
 	}
 	return found, rejected
@@ -153,7 +153,7 @@ func (m *Message) taskHeader(name string) string {
 // dead letter may be put back: read again it is the same task, at its time and with its topic, or the same completion.
 func (m *Message) taskRecord(part string, headers []Header) []Header {
 	id := strings.TrimPrefix(strings.TrimPrefix(m.ID, arrivePrefix), InternalPrefix)
-	headers = append(withoutTask(headers), Header{HeaderID, []byte(id)})
+	headers = append(withoutTask(headers), Header{HeaderID, AsHeader(id)})
 	again := [][2]string{{HeaderTopic, HeaderTaskTopic}, {HeaderDeadline, HeaderTaskWhen}}
 	if part == TaskEnds {
 		headers = append(headers, Header{HeaderAction, []byte(ActionComplete)})
@@ -193,8 +193,8 @@ func (c *Config) decodeCompletion(h *requested, repeated *rejection, r Record) i
 	case in.rejected != nil:
 		return in
 	case len(task[HeaderTask]) == 0:
-		in.rejected = &rejection{InvalidTask, "there is no header " + HeaderTask +
-			", which says what is complete", HeaderTask}
+		in.rejected = missing(InvalidTask, r.Headers, HeaderTask)
+		in.rejected.detail += ": it says what is complete"
 	case err != nil:
 		in.rejected = wrong(InvalidTask, HeaderTask, task[HeaderTask], "it must be the UUID of a task")
 	case hasRun && uuid.Validate(string(run)) != nil:

@@ -242,7 +242,7 @@ func TestBadTasks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := node.Record{Topic: "in", Headers: tc.headers, Timestamp: time.Unix(0, 0)}
+			r := node.Record{Topic: "in", Headers: tc.headers, Timestamp: time.Unix(1e9, 0)}
 			if got := c.Decode(r, route); got.Reason != tc.want || got.Detail == "" {
 				t.Errorf("%q: %s, want %s", got.Reason, got.Detail, tc.want)
 			}

@@ -64,7 +64,7 @@ func newDeadLetter(r *kgo.Record) deadLetter {
 		value := string(h.Value)
 		switch h.Key {
 		case node.HeaderID:
-			d.ID = value
+			d.ID = string(node.HeaderText(h.Value))
 		case node.HeaderReason:
 			d.Reason = value
 		case node.HeaderError:

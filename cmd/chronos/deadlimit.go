@@ -47,7 +47,7 @@ func overdue(headers []kgo.RecordHeader) bool {
 		if h.Key != node.HeaderNotAfter {
 			continue
 		}
-		at, err := node.ParseDeadline(h.Value, node.EpochRejected)
+		at, err := node.ParseDeadline(node.HeaderText(h.Value), node.EpochRejected)
 		return err == nil && !at.After(time.Now())
 	}
 	return false
@@ -63,7 +63,8 @@ func (l limit) limited(headers []kgo.RecordHeader) []kgo.RecordHeader {
 	headers = slices.DeleteFunc(headers, func(h kgo.RecordHeader) bool {
 		switch h.Key {
 		case node.HeaderAction:
-			stores = string(h.Value) == node.Schedule.String() || string(h.Value) == node.Replace.String()
+			action := string(node.HeaderText(h.Value))
+			stores = action == node.Schedule.String() || action == node.Replace.String()
 		case node.HeaderRepeat:
 			stores = false
 		case node.HeaderNotAfter:

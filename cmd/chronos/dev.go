@@ -195,6 +195,7 @@ func (c *devCommand) config() (node.Config, error) {
 	}
 	config.Callbacks.Lanes = []node.CallbackLane{{Name: node.TasksLane}}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
+	config.EpochDeadlines = c.values.EpochDeadlines()
 	if wrong, is := errors.AsType[*node.ConfigError](config.Validate()); is {
 		return config, usagef("--targets has %s: %s", wrong.Value, wrong.Allowed)
 	}

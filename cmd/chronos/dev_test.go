@@ -307,6 +307,23 @@ func TestDevSurvivesWhatIsNoKafka(t *testing.T) {
 	p.stdout.await(t, `fired  after `, 1)
 }
 
+// TestDevEpochs sends what JavaScript and a shell print as a deadline: dev takes it where it is told to, and says how
+// where it is not.
+func TestDevEpochs(t *testing.T) {
+	epoch := func(value string) *kgo.Record {
+		r := submission("epoch", time.Now(), []byte("x"))
+		r.Headers[1].Value = []byte(value)
+		return r
+	}
+	now := time.Now().Unix()
+	p, address := dev(t, "--epoch-deadlines", "seconds")
+	produce(t, address, epoch(fmt.Sprintf("%d.417558879", now)))
+	p.stdout.await(t, `fired  epoch `, 1)
+	p, address = dev(t)
+	produce(t, address, epoch(fmt.Sprint(now)))
+	p.stderr.await(t, `reason=invalid_deadline detail=.*; or let --epoch-deadlines say what they count`, 1)
+}
+
 func TestDevFolderSentence(t *testing.T) {
 	got := run(t, "", "dev", "--listen", "127.0.0.1:0", "--data-dir", "")
 	want := "chronos: --data-dir is \"\": it must name a folder; without --data-dir, messages are kept nowhere\n"

@@ -28,7 +28,7 @@ type instruction struct {
 
 // headers returns the headers of the record: what it is about, and then the others.
 func (in *instruction) headers(others []kgo.RecordHeader) []kgo.RecordHeader {
-	headers := []kgo.RecordHeader{{Key: node.HeaderID, Value: []byte(in.id)}}
+	headers := []kgo.RecordHeader{{Key: node.HeaderID, Value: node.AsHeader(in.id)}}
 	if in.action != node.Schedule {
 		headers = append(headers, kgo.RecordHeader{Key: node.HeaderAction, Value: []byte(in.action.String())})
 	}

@@ -431,7 +431,8 @@ func TestInstructSentences(t *testing.T) {
 		{
 			[]string{"send", "--in", "1s", "--not-after", "dawn", "x"},
 			2,
-			`--not-after is dawn: it is not of the form 2006-01-02T15:04:05.000Z`,
+			`--not-after is dawn: write an instant such as 2099-12-31T23:59:59Z, or with an offset, ` +
+				`2099-12-31T23:59:59+01:00`,
 		},
 		{
 			[]string{"reschedule", "a"},
@@ -456,7 +457,8 @@ func TestInstructSentences(t *testing.T) {
 		{
 			[]string{"send", "--repeat", "@daily", "--repeat-until", "dawn", "x"},
 			2,
-			`--repeat-until is dawn: it is not of the form 2006-01-02T15:04:05.000Z`,
+			`--repeat-until is dawn: write an instant such as 2099-12-31T23:59:59Z, or with an offset, ` +
+				`2099-12-31T23:59:59+01:00`,
 		},
 		{
 			[]string{"send", "--repeat", "@daily", "--not-after", "2099-01-01T00:00Z", "x"},

@@ -170,9 +170,11 @@ func TestClientSentences(t *testing.T) {
 			"only one of them may be set"},
 		{send("--in", "soon", "x"), 2, "--in is soon: it must be a time such as 100ms, 1m30s or 1d12h"},
 		{send("--in", "300000w", "x"), 2, "--in is 300000w: it must be less than 292 years, or 15,250 weeks"},
-		{send("--at", "noon", "x"), 2, "--at is noon: it is not of the form 2006-01-02T15:04:05.000Z"},
+		{send("--at", "noon", "x"), 2, "--at is noon: write an instant such as 2099-12-31T23:59:59Z, or " +
+			"with an offset, 2099-12-31T23:59:59+01:00"},
 		{send("--at", "1893456000", "x"), 2, "--at is 1893456000: bare numbers are not accepted, " +
-			"because they do not tell their unit"},
+			"because they do not tell their unit: write an instant such as 2099-12-31T23:59:59Z, or with an offset, " +
+			"2099-12-31T23:59:59+01:00"},
 		{soon("--id", "", "x"), 2, `--id is "": ` + badID},
 		{soon("--id", "\xff", "x"), 2, `--id is "\xff": ` + badID},
 		{soon("--id", strings.Repeat("x", 129), "x"), 2, "--id is " + strings.Repeat("x", 129) + ": " + badID},

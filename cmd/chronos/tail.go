@@ -125,7 +125,7 @@ func printRecord(out io.Writer, r *kgo.Record, limit int) error {
 		if h.Key != node.HeaderDeadline {
 			continue
 		}
-		if deadline, err := node.ParseDeadline(h.Value, node.EpochRejected); err == nil {
+		if deadline, err := node.ParseDeadline(node.HeaderText(h.Value), node.EpochRejected); err == nil {
 			late = lateness(r.Timestamp.Sub(deadline))
 		}
 	}

@@ -192,7 +192,7 @@ func (b *Body) record(id string, action node.Action, now time.Time) (node.Record
 
 // record returns the record that would ask for an action then.
 func (w *When) record(id string, action node.Action, now time.Time) node.Record {
-	r := node.Record{Timestamp: now, Headers: []node.Header{{Name: node.HeaderID, Value: []byte(id)}}}
+	r := node.Record{Timestamp: now, Headers: []node.Header{{Name: node.HeaderID, Value: node.AsHeader(id)}}}
 	if action != node.Schedule {
 		r.Headers = append(r.Headers, node.Header{Name: node.HeaderAction, Value: []byte(action.String())})
 	}

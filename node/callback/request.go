@@ -91,6 +91,7 @@ func read(record *node.Record) (h headers) {
 			}
 		}
 	}
+	h.url, h.method = string(node.HeaderText([]byte(h.url))), string(node.HeaderText([]byte(h.method)))
 	return h
 }
 

@@ -247,9 +247,7 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 	if err := s.limits(&config); err != nil {
 		return config, err
 	}
-	config.EpochDeadlines = map[string]node.EpochUnit{
-		"reject": node.EpochRejected, "seconds": node.EpochSeconds, "milliseconds": node.EpochMilliseconds,
-	}[s.epochDeadlines.or("reject")]
+	config.EpochDeadlines = s.EpochDeadlines()
 	config.RelayHeaders = s.relayHeaders.list()
 	for _, name := range config.RelayHeaders {
 		if !node.IsRequest(name) {
@@ -351,6 +349,13 @@ func (s *Settings) Outcomes(input string) (string, error) {
 
 // Targets returns the topics that records may name, besides the output topic.
 func (s *Settings) Targets() []string { return s.targets.list() }
+
+// EpochDeadlines returns how a deadline is read that is a bare number.
+func (s *Settings) EpochDeadlines() node.EpochUnit {
+	return map[string]node.EpochUnit{
+		"reject": node.EpochRejected, "seconds": node.EpochSeconds, "milliseconds": node.EpochMilliseconds,
+	}[s.epochDeadlines.or("reject")]
+}
 
 // route returns the route of the settings for a single one.
 func (s *Settings) route() (node.Route, error) {

@@ -389,7 +389,7 @@ func topicRows() []Setting {
 			rows[i].Commands |= Operate
 		}
 		rows[i].Commands |= map[string]Command{
-			"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev,
+			"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev, "epoch-deadlines": Dev,
 		}[rows[i].Name]
 	}
 	return rows
