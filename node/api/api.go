@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -136,6 +137,7 @@ func specification() huma.Config {
 	config.Info.Description = "Messages that come out later. What has been answered is stored. Instants are RFC " +
 		"3339; " +
 		"errors are problem+json (RFC 9457), and name the field."
+	config.Servers = []*huma.Server{{URL: "http://127.0.0.1:8081", Description: "A node with api-listen, by default."}}
 	config.DocsPath, config.SchemasPath = "", ""
 	config.CreateHooks = nil // no $schema links in the answers
 	config.Transformers = []huma.Transformer{uniform}
@@ -232,7 +234,11 @@ func (a *API) readable(who caller, lane string) *ProblemError {
 
 // colons is a mux that also has patterns whose last part is {name}:word, which net/http takes for a mistake: of the
 // requests for {name} it takes those that end so, and does not give the word to the handler as a part of the name.
-type colons struct{ mux *http.ServeMux }
+type colons struct {
+	mux *http.ServeMux
+
+	words map[string]string // by pattern: what its requests end with
+}
 
 // HandleFunc implements humago.Mux.
 func (c *colons) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
@@ -242,9 +248,14 @@ func (c *colons) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 		return
 	}
 	name, word := pattern[strings.LastIndex(pattern, "{")+1:at], pattern[at+1:]
+	if c.words == nil {
+		c.words = map[string]string{}
+	}
+	c.words[pattern[:at+1]] = word
 	c.mux.HandleFunc(pattern[:at+1], func(w http.ResponseWriter, r *http.Request) {
 		value, is := strings.CutSuffix(r.PathValue(name), word)
 		if !is {
+			w.Header().Set("Allow", c.allowed(r))
 			newProblem(http.StatusMethodNotAllowed, codeInvalid, "POST is for …"+word+" here; PUT brings a "+
 				"message").write(w)
 			return
@@ -260,8 +271,8 @@ func (c *colons) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		told := &seen{ResponseWriter: discard{http.Header{}}}
 		handler.ServeHTTP(told, r)
 		if told.status == http.StatusNotFound || told.status == http.StatusMethodNotAllowed {
-			if allow := told.Header().Get("Allow"); allow != "" {
-				w.Header().Set("Allow", allow)
+			if told.status == http.StatusMethodNotAllowed {
+				w.Header().Set("Allow", c.allowed(r))
 			}
 			newProblem(told.status, codeNotFound, "there is nothing at that path, or not for "+r.Method+
 				": see /openapi.json").write(w)
@@ -269,6 +280,21 @@ func (c *colons) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	c.mux.ServeHTTP(w, r)
+}
+
+// allowed returns the methods that there are at the path of a request, as the header Allow has them.
+func (c *colons) allowed(r *http.Request) string {
+	var methods []string
+	for _, method := range []string{
+		http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut,
+	} {
+		other := *r
+		other.Method = method
+		if _, pattern := c.mux.Handler(&other); pattern != "" && strings.HasSuffix(r.URL.Path, c.words[pattern]) {
+			methods = append(methods, method)
+		}
+	}
+	return strings.Join(methods, ", ")
 }
 
 // discard is an answer that nobody gets.
@@ -312,6 +338,8 @@ func (a *API) register(api huma.API) {
 	a.writes(api)
 	a.reads(api)
 	a.queues(api)
+	listener.DescribeBodies(api, func(status int) *huma.Response { return refused(api, status) })
+	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel") // uniform leaves none of huma's own
 }
 
 // handle registers an operation. Its problems are those with the statuses given, and those that each may have.
@@ -343,7 +371,10 @@ func (a *API) allowed(ctx huma.Context, operation *huma.Operation) *ProblemError
 	who, lane, reads := callerOf(ctx.Context()), ctx.Param("lane"), operation.Method == http.MethodGet
 	switch ofLane := strings.Contains(operation.Path, "{lane}"); {
 	case ofLane && reads:
-		return a.readable(who, lane)
+		if p := a.readable(who, lane); p != nil {
+			return p
+		}
+		return emptyQuery(ctx.URL())
 	case ofLane:
 		if p := a.writable(who, lane); p != nil {
 			return p
@@ -353,8 +384,23 @@ func (a *API) allowed(ctx huma.Context, operation *huma.Operation) *ProblemError
 	case !reads && !who.scopes.MayWrite(queue.Lane):
 		return outOfScope(who.name, "write", queue.Lane, &who.scopes)
 	}
-	r, _ := humago.Unwrap(ctx)
-	return emptyHeader(r.Header)
+	if r, _ := humago.Unwrap(ctx); !reads {
+		return emptyHeader(r.Header)
+	}
+	return nil
+}
+
+// emptyQuery returns the problem of an instant that is empty in the query of a URL, which would be no bound at all; nil
+// for none.
+func emptyQuery(url url.URL) *ProblemError {
+	query := url.Query()
+	for _, name := range []string{"from", "until"} {
+		if values := query[name]; slices.ContainsFunc(values, func(value string) bool { return value == "" }) {
+			return newProblem(http.StatusUnprocessableEntity, codeInvalid, name+" is empty: give an instant, such as "+
+				"2099-12-31T23:59:59Z, or leave it out").at("query." + name)
+		}
+	}
+	return nil
 }
 
 // emptyHeader returns the problem of a condition, or the name of a request, that is empty: a script whose variable is

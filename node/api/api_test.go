@@ -123,6 +123,7 @@ func ask(t *testing.T, handler http.Handler, method, path, body string, headers 
 		t.Errorf("%s %s: status %d with a body of type %q: %s", method, path, got.code,
 			got.header.Get("Content-Type"), got.text)
 	}
+	documented(t, r, got.code)
 	return got
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"chronos/node"
 	"chronos/node/control"
@@ -91,10 +92,43 @@ func uniform(_ huma.Context, _ string, answer any) (any, error) {
 			code = codeInternal
 		}
 		p := newProblem(found.Status, code, found.Detail)
-		p.Errors = found.Errors
+		p.Errors = make([]*huma.ErrorDetail, len(found.Errors))
+		for i, one := range found.Errors {
+			told := *one
+			told.Message = sentence(one)
+			p.Errors[i] = &told
+		}
+		if len(p.Errors) > 0 { // huma says that there are errors, and no more
+			first := p.Errors[0]
+			p.Detail = strings.TrimPrefix(strings.TrimPrefix(first.Location, "body."), "query.") + ": " + first.Message
+		}
 		return p.bounded(), nil
 	}
 	return answer, nil
+}
+
+// sentence returns what an error of huma says: for values that people write in a form of their own, what to write.
+func sentence(found *huma.ErrorDetail) string {
+	field := found.Location[strings.LastIndex(found.Location, ".")+1:]
+	switch found.Message {
+	case validation.MsgExpectedMatchExactlyOneSchema:
+		return `write a text, or JSON as {"json": {"order":1}}, or bytes as {"base64": "AP8="}`
+	case validation.MsgExpectedArray:
+		if field == "headers" {
+			return `write a list, such as [{"name":"a","value":"b"}]`
+		}
+	case validation.MsgExpectedString:
+		switch field {
+		case "delay":
+			return `write how long as a text with its unit, such as "3600s", "1h" or "PT1H"`
+		case "deadline", "not_after", "until":
+			return `write an instant as a text, such as "2099-12-31T23:59:59Z"`
+		}
+	}
+	if strings.HasPrefix(found.Message, "invalid date/time") {
+		return "write an instant such as 2099-12-31T23:59:59Z"
+	}
+	return found.Message
 }
 
 // refuse is a listener.Refusal.

@@ -25,7 +25,7 @@ func (a *API) queues(api huma.API) {
 		Describe: func(operation *huma.Operation, writes bool) {
 			statuses := []int{http.StatusNotFound}
 			if writes {
-				statuses = append(statuses, http.StatusConflict, http.StatusRequestEntityTooLarge)
+				statuses = append(statuses, http.StatusConflict, http.StatusPreconditionFailed)
 			}
 			a.describe(api, operation, statuses)
 		},
@@ -54,13 +54,21 @@ func (a *API) queues(api huma.API) {
 func (a *API) describe(api huma.API, operation *huma.Operation, statuses []int) {
 	operation.MaxBodyBytes = -1 // listener.Doorman minds Limits.Bytes
 	operation.Responses = map[string]*huma.Response{}
-	problem := api.OpenAPI().Components.Schemas.Schema(typeOf[ProblemError](), true, "Problem")
 	statuses = append(slices.Clone(statuses), http.StatusUnauthorized, http.StatusForbidden,
 		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	for _, status := range statuses {
-		operation.Responses[statusText(status)] = &huma.Response{
-			Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: problem}},
-		}
+		operation.Responses[statusText(status)] = refused(api, status)
+	}
+	operation.Responses[statusText(http.StatusRequestHeaderFieldsTooLarge)] = &huma.Response{
+		Description: "The header is larger than 16 kB. What answers so is no problem, but a text.",
+	}
+}
+
+// refused returns the description of a problem.
+func refused(api huma.API, status int) *huma.Response {
+	problem := api.OpenAPI().Components.Schemas.Schema(typeOf[ProblemError](), true, "Problem")
+	return &huma.Response{
+		Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: problem}},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/listener"
 	"chronos/node/store/inspect"
 )
 
@@ -151,8 +152,7 @@ func (a *API) writes(api huma.API) {
 		"Store a message under an id, unless one waits there: 201 scheduled, 200 ignored or replaced")
 	post := operation(http.MethodPost, messagesPath, "post", "Store a message under an id that is made here")
 	conflicts := []int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}
-	large := []int{http.StatusRequestEntityTooLarge}
-	handle(a, api, put, append(large, conflicts...), func(ctx context.Context, in *putInput) (*output, error) {
+	handle(a, api, put, conflicts, func(ctx context.Context, in *putInput) (*output, error) {
 		action := node.Schedule
 		if in.OnDuplicate == "replace" {
 			action = node.Replace
@@ -162,7 +162,8 @@ func (a *API) writes(api huma.API) {
 		}
 		return a.bring(ctx, asked{LaneInput: in.LaneInput, only: in.IfMatch, raw: in.RawBody}, in.ID, action, &in.Body)
 	})
-	handle(a, api, post, large, func(ctx context.Context, in *postInput) (*output, error) {
+	unmade := []int{http.StatusNotFound, http.StatusPreconditionFailed}
+	handle(a, api, post, unmade, func(ctx context.Context, in *postInput) (*output, error) {
 		made := asked{LaneInput: in.LaneInput, raw: in.RawBody, made: true}
 		id := uuid.NewString()
 		if a.Through != nil && in.Key != "" { // repeated, it has to find who has been told of it
@@ -170,6 +171,8 @@ func (a *API) writes(api huma.API) {
 		}
 		return a.bring(ctx, made, id, node.Schedule, &in.Body)
 	})
+	listener.DescribeCreated(api, put.Method, put.Path)
+	listener.DescribeCreated(api, post.Method, post.Path)
 	handle(a, api, operation(http.MethodPatch, messagePath, "reschedule", "Have a message come out at another time"),
 		conflicts, func(ctx context.Context, in *patchInput) (*output, error) {
 			return a.change(ctx, &in.IDInput, node.Reschedule, &in.Body, in.RawBody)

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"chronos/node/listener"
 	"chronos/node/queue"
 )
 
@@ -203,6 +204,9 @@ func serve[I, O any](
 		}
 		return &answer[O]{status, out}, nil
 	})
+	if method == http.MethodPut || method == http.MethodPost && !strings.HasSuffix(path, "/complete") {
+		listener.DescribeCreated(api, method, path)
+	}
 }
 
 // Register registers all operations on queues, tasks and actions.
