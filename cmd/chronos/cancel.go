@@ -23,6 +23,7 @@ type cancelCommand struct {
 	Topic    string `group:"message" default:"chronos.in" help:"Input topic."`
 	TopicOut *text  `group:"message" placeholder:"TOPIC" help:"Output topic, out of --targets of the nodes."`
 
+	partitionFlags
 	bulkFlags
 	outcomeFlags
 	nodeFlags
@@ -67,12 +68,12 @@ func (c *cancelCommand) Run(ctx context.Context, w *world) error {
 		return c.many(ctx, w)
 	}
 	in := instruction{action: node.Cancel, id: string(*c.ID), told: true}
-	place := placeFlags{Key: c.Key, Topic: c.Topic, TopicOut: c.TopicOut}
+	place := placeFlags{Key: c.Key, Topic: c.Topic, TopicOut: c.TopicOut, partitionFlags: c.partitionFlags}
 	in.record = place.record(in.headers(nil))
 	if err := in.check("ID"); err != nil {
 		return err
 	}
-	return c.instruct(ctx, w, c.values, &in)
+	return c.instruct(ctx, w, c.values, &in, &place.partitionFlags)
 }
 
 // check returns an error for flags that do not go together.
@@ -93,7 +94,8 @@ func (c *cancelCommand) check() error {
 		flag{"deadline-from", c.DeadlineFrom != nil}, flag{"deadline-to", c.DeadlineTo != nil},
 		flag{"dry-run", c.DryRun}, flag{"yes", c.Yes}, flag{"admin", c.Admin != ""})
 	one := first(flag{"topic", c.Topic != "chronos.in"}, flag{"topic-out", c.TopicOut != nil},
-		flag{"no-wait", c.NoWait}, flag{"timeout", c.Timeout != "30s"})
+		flag{"no-wait", c.NoWait}, flag{"timeout", c.Timeout != "30s"},
+		flag{"partition", c.Partition != nil}, flag{"partitioner", c.Partitioner != "murmur2"})
 	switch {
 	case c.ID != nil && many != "":
 		return usagef("%s is one message, and %s is for many: give the id alone, or the flags alone",

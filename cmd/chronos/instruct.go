@@ -55,9 +55,11 @@ func (in *instruction) header(name string) string {
 
 // What the help of each command that changes a message says.
 const (
-	sameKey = `A message is named by its id and its output topic. Give the --key that it was sent with: the same key is
-the same partition, where records act in the order in which they were sent. With another key, or none,
-this one may act before the message has come in, and find nothing.`
+	sameKey = `A message is named by its id and its output topic. Give the --key that it was sent with: the same key and
+the same partitioner are the same partition, where records act in the order in which they were sent. In
+another one this one may act before the message has come in, and find nothing; with a journal it never
+finds it. Say --partitioner crc32 for what was sent by librdkafka (kcat, confluent-kafka, rdkafka and
+others), fnv1a for sarama and segmentio, or --partition if you know it.`
 
 	exitCodes = `Exit code 0: done; 3: too late, it comes out as it is; 4: not found; 1: anything else, such as that
 nobody has told of an outcome within --timeout.`
@@ -88,7 +90,7 @@ func (c *fireCommand) Run(ctx context.Context, w *world) error {
 	if err := in.check("ID"); err != nil {
 		return err
 	}
-	return c.instruct(ctx, w, c.values, &in)
+	return c.instruct(ctx, w, c.values, &in, &c.partitionFlags)
 }
 
 // rescheduleCommand has a message appear at another time.
@@ -121,7 +123,7 @@ func (c *rescheduleCommand) Run(ctx context.Context, w *world) error {
 	if err := in.check("ID"); err != nil {
 		return err
 	}
-	return c.instruct(ctx, w, c.values, &in)
+	return c.instruct(ctx, w, c.values, &in, &c.partitionFlags)
 }
 
 // replaceCommand puts a message in the place of another one.
@@ -162,7 +164,7 @@ func (c *replaceCommand) Run(ctx context.Context, w *world) error {
 	if in.record.Value, err = c.value(ctx, c.Value, w.stdin); err != nil {
 		return err
 	}
-	return c.instruct(ctx, w, c.values, &in)
+	return c.instruct(ctx, w, c.values, &in, &c.partitionFlags)
 }
 
 // outcomeFlags say what to do about the outcome of an instruction.
@@ -173,7 +175,9 @@ type outcomeFlags struct {
 }
 
 // instruct sends the record of an instruction, waits for its outcome, if there is to be one, and prints that.
-func (f *outcomeFlags) instruct(ctx context.Context, w *world, settings *service.Settings, in *instruction) error {
+func (f *outcomeFlags) instruct(
+	ctx context.Context, w *world, settings *service.Settings, in *instruction, to *partitionFlags,
+) error {
 	timeout, err := f.timeout()
 	if err != nil {
 		return err
@@ -184,7 +188,7 @@ func (f *outcomeFlags) instruct(ctx context.Context, w *world, settings *service
 			return err
 		}
 	}
-	options := append(kafka.ProducerOptions(),
+	options := append(kafka.ProducerOptions(), to.option(),
 		kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(2*answerTimeout), kgo.ProducerBatchMaxBytes(64<<20))
 	client, err := connect(ctx, settings, options...)
 	if err != nil {
@@ -198,6 +202,9 @@ func (f *outcomeFlags) instruct(ctx context.Context, w *world, settings *service
 			return err
 		}
 		client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: ends})
+	}
+	if err := to.choose(ctx, client, in.record); err != nil {
+		return err
 	}
 	switch err := client.ProduceSync(ctx, in.record).FirstErr(); {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):

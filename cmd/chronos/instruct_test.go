@@ -102,7 +102,9 @@ func TestInstruct(t *testing.T) {
 		{"reschedule a --key k --delay 90m", 0, `rescheduled  a  it comes out at @, and no longer at @`},
 		{"replace a --key k --in 3h three", 0, `replaced  a  the new message comes out at @`},
 		{"cancel a --key k", 0, `cancelled  a  it does not come out; it was due at @`},
-		{"cancel a --key k", 4, `not_found  a  no message with this id waits: it has come out, or never came in`},
+		{"cancel a --key k", 4, `not_found  a  no message with this id waits: it has come out, never came ` +
+			`in, or is in another ` +
+			`partition than 0 of chronos.in (see --partitioner)`},
 		{"reschedule a --at 2999-01-01T00:00:00Z", 4, `not_found  a  no message .*`},
 		{"fire a", 4, `not_found  a  no message .*`},
 		{"replace a --key k --in 1h four", 0, `scheduled  a  there was nothing to replace; it comes out at @`},

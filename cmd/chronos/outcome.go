@@ -118,7 +118,8 @@ func (o *outcome) sentence() string {
 	case node.TooLate.String():
 		text = "it comes out as it is, if it has not come out just now; it is due at " + at
 	case node.NotFound.String():
-		text = "no message with this id waits: it has come out, or never came in"
+		text = fmt.Sprintf("no message with this id waits: it has come out, never came in, or is in another partition "+
+			"than %d of %s (see --partitioner)", o.Partition, o.Topic)
 	case node.OutcomeRejected:
 		text = o.Reason + ": " + o.Error
 	}

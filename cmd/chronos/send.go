@@ -48,6 +48,8 @@ type placeFlags struct {
 	Key      *text  `group:"message" placeholder:"KEY" help:"Its key. Default none, which is not an empty one."`
 	Topic    string `group:"message" default:"chronos.in" help:"Input topic."`
 	TopicOut *text  `group:"message" placeholder:"TOPIC" help:"Output topic or callback lane, out of --targets."`
+
+	partitionFlags
 }
 
 // messageFlags are what a message has besides its id and its value.
@@ -196,7 +198,7 @@ func (c *sendCommand) Run(ctx context.Context, w *world) error {
 	if in.record.Value, err = c.value(ctx, c.Value, w.stdin); err != nil {
 		return err
 	}
-	return c.instruct(ctx, w, c.values, &in)
+	return c.instruct(ctx, w, c.values, &in, &c.partitionFlags)
 }
 
 // when returns the header that says when a message is to appear, which a series need not have.

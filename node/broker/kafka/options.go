@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"hash/crc32"
+	"hash/fnv"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -62,6 +64,30 @@ func ProducerOptions() []kgo.Opt {
 		kgo.RecordPartitioner(javaPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 	}
+}
+
+// Partitioners returns the names of the ways in which clients of Kafka choose the partition of a key, see Partitioner.
+func Partitioners() []string { return []string{"murmur2", "crc32", "fnv1a"} }
+
+// Partitioner returns the way to choose partitions that a name of Partitioners stands for, as an option that replaces
+// the one of ProducerOptions: murmur2 is that of Java's clients, kafkajs, kafka-python and franz-go, crc32 that of
+// librdkafka and all clients on it, fnv1a that of sarama and segmentio's kafka-go.
+func Partitioner(name string) kgo.Opt {
+	switch name {
+	case "crc32":
+		modulo := func(key []byte, partitions int) int {
+			return int(crc32.ChecksumIEEE(key) % uint32(partitions)) //nolint:gosec // there are not so many
+		}
+		return kgo.RecordPartitioner(kgo.StickyKeyPartitioner(modulo))
+	case "fnv1a":
+		hash := func(key []byte) uint32 {
+			h := fnv.New32a()
+			_, _ = h.Write(key) // which never fails
+			return h.Sum32()
+		}
+		return kgo.RecordPartitioner(kgo.StickyKeyPartitioner(kgo.SaramaCompatHasher(hash)))
+	}
+	return kgo.RecordPartitioner(javaPartitioner())
 }
 
 // javaPartitioner chooses partitions as ProducerOptions says.
