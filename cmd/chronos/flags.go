@@ -16,6 +16,9 @@ type settingFlags struct {
 
 	command service.Command
 	values  *service.Settings // after resolve
+
+	// again reads them anew, after resolve: the flags and the environment are the same, and the file may be another.
+	again func() (*service.Settings, error)
 }
 
 // The commands embed one of these.
@@ -147,7 +150,8 @@ func resolve(parsed *kong.Context, environ []string) error {
 		}
 	}
 	f := command.settings()
+	f.again = func() (*service.Settings, error) { return service.Read(f.command, flags, environ) }
 	var err error
-	f.values, err = service.Read(f.command, flags, environ)
+	f.values, err = f.again()
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"sync"
 
 	"chronos/node/service"
 )
@@ -16,7 +17,8 @@ type runCommand struct{ nodeSettings }
 func (c *runCommand) Help() string {
 	return `All nodes are equal: start as many as you like with the same settings, and stop any of them at any
 time. A node starts also while Kafka or the store are away, and waits for them. SIGTERM and Ctrl-C stop it
-cleanly within seconds; a second one stops it at once, and nothing is lost either way.
+cleanly within seconds; a second one stops it at once, and nothing is lost either way. SIGHUP has it read its
+settings again: the level of the log is in force at once, and a line names what takes a restart.
 
 Every setting is a flag, an environment variable (--hold-time is $CHRONOS_HOLD_TIME) and a key of the file that
 --config names (hold-time). A flag wins over the environment, and that over the file.
@@ -31,11 +33,20 @@ Every setting is a flag, an environment variable (--hold-time is $CHRONOS_HOLD_T
 
 // Run runs the node until ctx is done.
 func (c *runCommand) Run(ctx context.Context, w *world) error {
+	signals := catchSignals()
+	defer signals.stop()
 	config, err := c.values.Config()
 	if err != nil {
 		return err
 	}
 	log, inJSON := c.values.Logger(w.stderr)
+	ctx, end := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer end()
+	watching.Go(func() {
+		signals.watch(ctx, isTerminal(w.stderr), end, func() { c.reload(ctx, &config, log) })
+	})
 	err = runOnce(ctx, config, log)
 	if service.IsDamaged(err) && ctx.Err() == nil {
 		log.LogAttrs(ctx, slog.LevelWarn, "the local copy of the journal is damaged: the node starts again, and makes "+

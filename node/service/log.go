@@ -10,7 +10,8 @@ import (
 
 // Logger returns the logger that the settings describe, and whether its lines are JSON. It writes to out.
 func (s *Settings) Logger(out io.Writer) (log *slog.Logger, inJSON bool) {
-	options := &slog.HandlerOptions{Level: s.LogLevel(slog.LevelInfo)}
+	s.level.Set(s.LogLevel(slog.LevelInfo))
+	options := &slog.HandlerOptions{Level: &s.level}
 	format := s.logFormat.or("auto")
 	if format == "text" || format == "auto" && IsTerminal(out) {
 		return slog.New(slog.NewTextHandler(out, options)), false

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
@@ -42,7 +43,8 @@ type Settings struct {
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper
-	ignoredProperties []string // the keys of --kafka-properties that change nothing
+	level             slog.LevelVar // of Logger
+	ignoredProperties []string      // the keys of --kafka-properties that change nothing
 }
 
 // Value is the value of a setting, as somebody wrote it, and where.
