@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+
+	"golang.org/x/net/idna"
 
 	"chronos/node"
 	"chronos/node/credential"
@@ -199,8 +202,11 @@ func parseAllowed(entries []string) (a allowed, err error) {
 			a.prefixes = append(a.prefixes, prefixPort{netip.PrefixFrom(address, address.BitLen()), port})
 			continue
 		}
-		name = canonical(name)
-		rest := strings.TrimPrefix(name, "*.")
+		rest, sub := strings.CutPrefix(name, "*.")
+		rest = canonical(rest)
+		if name = rest; sub {
+			name = "*." + rest
+		}
 		if rest == "" || strings.ContainsAny(rest, "*/:@ ") || !valid {
 			return a, fmt.Errorf("%s must be a host (orders.internal, *.internal, orders.internal:8080), an address "+
 				"(10.1.2.3, 10.1.2.3:8080) or a prefix of addresses (10.0.0.0/8)", entry)
@@ -210,8 +216,22 @@ func parseAllowed(entries []string) (a allowed, err error) {
 	return a, nil
 }
 
-// canonical returns a host's name as it is compared.
-func canonical(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+// canonical returns a host's name as it is compared: in small letters, and in ASCII (müller.example is
+// xn--mller-kva.example), as it is asked for. What cannot be written so stays as it is.
+func canonical(host string) string {
+	if ascii, err := inASCII(host); err == nil {
+		host = ascii
+	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}
+
+// inASCII returns a host's name as net/http dials it.
+func inASCII(host string) (string, error) {
+	if strings.IndexFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
+		return host, nil
+	}
+	return idna.Lookup.ToASCII(host) //nolint:wrapcheck // the caller says what it is about
+}
 
 // names reports whether requests to a port of a host are allowed by its name.
 func (a *allowed) names(host, port string) bool {
@@ -259,6 +279,11 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 	if err != nil || u.Opaque != "" || u.Hostname() == "" {
 		return nil, errors.New("the URL is not one: it must be http:// or https://, a host, and a path")
 	}
+	if ascii, err := inASCII(u.Hostname()); err != nil {
+		return nil, errors.New("the URL has a host that is no name: it cannot be written in ASCII")
+	} else if ascii != u.Hostname() {
+		u.Host = strings.Replace(u.Host, u.Hostname(), ascii, 1)
+	}
 	port := portOf(u)
 	number, err := strconv.Atoi(port)
 	switch {
@@ -272,6 +297,7 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 		return nil, errors.New("the URL has a user name or a password: they belong in a header")
 	}
 	u.Fragment, u.RawFragment = "", ""
+	u.RawQuery = escapedQuery(u.RawQuery)
 	if address, err := netip.ParseAddr(u.Hostname()); err == nil {
 		if err := a.check(address, port); err != nil {
 			return nil, err
@@ -283,6 +309,25 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 			"names the host", port, u.Hostname())
 	}
 	return u, nil
+}
+
+// escapedQuery returns the query of a URL with everything escaped that must not stand there as it is (RFC 3986), such
+// as spaces, umlauts, quotes, brackets, and a % that escapes nothing. What is escaped already stays.
+func escapedQuery(query string) string {
+	const others = "-._~!$&'()*+,;=:@/?"
+	isHex := func(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' }
+	var escaped strings.Builder
+	for i := range len(query) {
+		c := query[i]
+		switch {
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0,
+			c == '%' && i+2 < len(query) && isHex(query[i+1]) && isHex(query[i+2]):
+			escaped.WriteByte(c)
+		default:
+			fmt.Fprintf(&escaped, "%%%02X", c)
+		}
+	}
+	return escaped.String()
 }
 
 // hostOf returns what a URL asks, as it is compared: a host and a port. Another port is another server, which may be

@@ -143,6 +143,9 @@ func (l *lane) request(ctx context.Context, record *node.Record, h headers, agen
 	r.Header.Set(headerID, oneLine(h.id))
 	r.Header.Set(headerDeadline, oneLine(h.deadline))
 	r.Header.Set(headerAttempt, oneLine(h.attempt))
+	if r.Header[repeatable] == nil {
+		r.Header[repeatable] = []string{} // nothing is sent of it
+	}
 	if h.sequence != "" {
 		r.Header.Set(headerSequence, oneLine(h.sequence))
 		r.Header[headerNumber] = []string{oneLine(h.sequence)}
@@ -152,6 +155,12 @@ func (l *lane) request(ctx context.Context, record *node.Record, h headers, agen
 	}
 	return r, l.sign(r, record, h)
 }
+
+// repeatable is a header whose entry has net/http take a request for one that may be repeated. It is repeated at once,
+// on another connection, where one that was kept open is closed or reset before the first byte of an answer. Receivers
+// close connections that are idle, and a request may meet the end of one. That is no failure of the receiver, and no
+// attempt. A receiver that gets a request twice sees the same webhook-id and the same attempt.
+const repeatable = "X-Idempotency-Key"
 
 // names reports whether the lane names the host of a URL that can be requested, so that its headers and its signature
 // go there: by its own URL, with the same scheme and port, or among those that are allowed. What a name leads to makes
