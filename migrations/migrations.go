@@ -39,7 +39,6 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
-	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed */*.sql
@@ -68,12 +67,6 @@ type Migration struct {
 
 // table is where a database notes which migrations it has.
 const table = "chronos_migrations"
-
-// lockID is the key of the advisory lock that a migrating session of Postgres holds: "chronos" in ASCII.
-const lockID = 0x6368726f6e6f73
-
-// lockSeconds is how long Up waits for another node that is migrating. It looks once a second.
-const lockSeconds = 300
 
 // OutOfDateError says that a database lacks migrations.
 type OutOfDateError struct {
@@ -235,11 +228,9 @@ func newProvider(db *sql.DB, d Dialect) (*goose.Provider, error) {
 	dialect := goose.DialectSQLite3
 	if d == Postgres {
 		dialect = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker(
-			lock.WithLockID(lockID), lock.WithLockTimeout(1, lockSeconds), lock.WithUnlockTimeout(1, 5),
-		)
+		locker, err := newSession()
 		if err != nil {
-			return nil, fmt.Errorf("make the lock: %w", err)
+			return nil, err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}

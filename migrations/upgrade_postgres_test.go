@@ -343,3 +343,52 @@ func awaitWaiter(t *testing.T, db *sql.DB, holder int) {
 		}
 	}
 }
+
+// A step waits for what is in its way, and writes, whatever limits the role or the database has for its sessions; and a
+// session that goes on to be used has them again. Method: limits that end a statement at once, and a lock to wait for.
+func TestLimitsAreLifted(t *testing.T) {
+	open := createPostgres(t)
+	db := open()
+	older(t, db, 8)
+	holding, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var holder int
+	if err := holding.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&holder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holding.ExecContext(t.Context(), "LOCK TABLE queue_paths IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, open(), `DO $$ BEGIN
+  EXECUTE format('ALTER DATABASE %I SET lock_timeout = 1', current_database());
+  EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database());
+END $$`)
+	limited := open()
+	limited.SetMaxOpenConns(1)
+	var applied []migrations.Migration
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		applied, failed = migrations.Up(t.Context(), limited, migrations.Postgres)
+	}()
+	waits := fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE %d = ANY (pg_blocking_pids(pid))", holder)
+	for ended := false; !ended && number(t, db, waits) == 0; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+	}
+	if err := holding.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if <-done; failed != nil || len(applied) == 0 {
+		t.Fatalf("upgrade: %+v, error %v", applied, failed)
+	}
+	if got := texts(t, limited, "SHOW lock_timeout"); got[0] != "1ms" {
+		t.Errorf("lock_timeout is %s afterwards", got[0])
+	}
+}
