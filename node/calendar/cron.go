@@ -18,7 +18,7 @@ type cron struct {
 	lastWeekdays uint64    // friL: bit 5
 	nthWeekdays  [5]uint64 // fri#2: bit 5 of the second
 
-	anyDay, anyWeekday bool // the field is * or ?
+	starDay, starWeekday bool // the field begins with *, or is ?
 }
 
 // field is what a place in a cron expression may hold.
@@ -50,8 +50,9 @@ func nickname(text string) (string, bool) {
 	return "", false
 }
 
-// parseCron reads an expression of five fields, or six with the seconds first.
-func parseCron(text string) (cron, *SeriesError) {
+// parseCron reads an expression of five fields, or six with the seconds first. One that was stored is read although it
+// would be refused by now: a range may end at 0, which it leaves out, and it may be that it never comes again.
+func parseCron(text string, stored bool) (cron, *SeriesError) {
 	var c cron
 	fields := strings.Fields(text)
 	switch len(fields) {
@@ -65,27 +66,27 @@ func parseCron(text string) (cron, *SeriesError) {
 	for i, place := range []struct {
 		field field
 		set   *uint64
-		any   *bool // where ? is allowed
+		star  *bool // where ? is allowed
 		extra func(string) bool
 	}{
 		{field{"second", 0, 59, ""}, &c.seconds, nil, nil},
 		{field{"minute", 0, 59, ""}, &c.minutes, nil, nil},
 		{field{"hour", 0, 23, ""}, &c.hours, nil, nil},
-		{field{"day of the month", 1, 31, ""}, &c.days, &c.anyDay, c.specialDay},
+		{field{"day of the month", 1, 31, ""}, &c.days, &c.starDay, c.specialDay},
 		{field{"month", 1, 12, monthNames}, &c.months, nil, nil},
-		{field{"day of the week", 0, 7, weekdayNames}, &c.weekdays, &c.anyWeekday, c.specialWeekday},
+		{field{"day of the week", 0, 7, weekdayNames}, &c.weekdays, &c.starWeekday, c.specialWeekday},
 	} {
-		if place.any != nil {
-			*place.any = fields[i] == "*" || fields[i] == "?"
-			if *place.any {
-				continue
+		if place.star != nil {
+			if fields[i] == "?" {
+				fields[i] = "*"
 			}
+			*place.star = strings.HasPrefix(fields[i], "*")
 		}
 		for item := range strings.SplitSeq(strings.ToLower(fields[i]), ",") {
 			if place.extra != nil && place.extra(item) {
 				continue
 			}
-			set, err := place.field.parse(item)
+			set, err := place.field.parse(item, stored)
 			if err != nil {
 				return c, err
 			}
@@ -94,7 +95,7 @@ func parseCron(text string) (cron, *SeriesError) {
 	}
 	c.weekdays |= c.weekdays >> 7 & 1
 	c.weekdays &= 1<<7 - 1
-	if !c.everMatches() {
+	if !stored && !c.everMatches() {
 		return c, refuse(RepeatNever, PartRepeat, "no month that it names has such a day: it would never come")
 	}
 	return c, nil
@@ -143,7 +144,7 @@ func (c *cron) specialWeekday(item string) bool {
 }
 
 // parse reads an item of a list: a value, a range or all there is, with or without a step.
-func (f field) parse(item string) (uint64, *SeriesError) {
+func (f field) parse(item string, stored bool) (uint64, *SeriesError) {
 	body, by, stepped := strings.Cut(item, "/")
 	step := 1
 	if stepped {
@@ -168,7 +169,7 @@ func (f field) parse(item string) (uint64, *SeriesError) {
 			if last, err = f.value(high); err != nil {
 				return 0, err
 			}
-			if last == 0 && first > 0 {
+			if last == 0 && first > 0 && (stored || f.names == weekdayNames) {
 				last = f.max // mon-sun
 			}
 		case !stepped:

@@ -64,6 +64,15 @@ func TestCronAsAnotherReadsIt(t *testing.T) {
 				"fri#2", "mon#5", "sunL", "mon,friL", "5-7", "7", "*",
 			}).Draw(t, "weekday")
 		}
+		if strings.HasPrefix(day, "*/") || strings.HasPrefix(weekday, "*/") { // which is no star to the other library
+			day, weekday = strings.TrimPrefix(day, "*/2,"), strings.TrimPrefix(weekday, "*/2,")
+			if strings.HasPrefix(day, "*/") {
+				day = "*"
+			}
+			if strings.HasPrefix(weekday, "*/") {
+				weekday = "*"
+			}
+		}
 		theirs := strings.ReplaceAll(strings.ReplaceAll(weekday, "friL", "fri#L"), "sunL", "sun#L")
 		common := strings.Join([]string{
 			drawField(t, "second", 0, 59, nil), drawField(t, "minute", 0, 59, nil), drawField(t, "hour", 0, 23, nil),
@@ -92,6 +101,66 @@ func TestCronAsAnotherReadsIt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStarRule compares the days on which an expression comes with those that Vixie's rule says, counted out by hand:
+// where a field for days begins with a *, both fields have to match, and where none does, either is enough.
+func TestStarRule(t *testing.T) {
+	odd := func(t time.Time) bool { return t.Day()%2 == 1 }
+	on := func(day time.Weekday) func(time.Time) bool {
+		return func(t time.Time) bool { return t.Weekday() == day }
+	}
+	for _, c := range []struct {
+		days string
+		want func(time.Time) bool
+	}{
+		{"*/1 * mon", on(time.Monday)},
+		{"* * mon", on(time.Monday)},
+		{"? * mon", on(time.Monday)},
+		{"*/2 * mon", func(t time.Time) bool { return odd(t) && t.Weekday() == time.Monday }},
+		{"1-7 * */7", func(t time.Time) bool { return t.Day() <= 7 && t.Weekday() == time.Sunday }},
+		{"16 * */1", func(t time.Time) bool { return t.Day() == 16 }},
+		{"16 * */2", func(t time.Time) bool { return t.Day() == 16 && t.Weekday()%2 == 0 }},
+		{"*,16 * mon", on(time.Monday)},
+		{"16,* * mon", func(time.Time) bool { return true }},
+		{"1-31/2 * mon", func(t time.Time) bool { return odd(t) || t.Weekday() == time.Monday }},
+		{"L * */6", func(t time.Time) bool { return t.AddDate(0, 0, 1).Day() == 1 && t.Weekday()%6 == 0 }},
+		{"*/2 * *", odd},
+	} {
+		s, err := calendar.New(calendar.Words{
+			Repeat: "0 9 " + c.days, Asked: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", c.days, err)
+		}
+		next := s.First().At
+		for day := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC); day.Year() < 2030; day = day.AddDate(0, 0, 1) {
+			comes := next.Equal(day)
+			if comes != c.want(day) {
+				t.Fatalf("%s: on %s, a %s, it comes: %v", c.days, day.Format(time.DateOnly), day.Weekday(), comes)
+			}
+			if comes {
+				next, _ = s.Next(day)
+			}
+		}
+	}
+}
+
+// TestStoredIsRead asks that what was taken in before is read, although it would be refused by now.
+func TestStoredIsRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"0 22-0 * * * in UTC from 2030-01-01T22:00:00Z missed one": "2030-01-01T23:00:00Z",
+		"0 0 30 2 */2 in UTC from 2030-02-01T00:00:00Z missed one": "",
+	} {
+		s, err := calendar.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if o, found := s.Following(s.First()); found != (want != "") || found && o.At.Format(time.RFC3339) != want {
+			t.Errorf("%s: then comes %v, %v", text, o, found)
+		}
+	}
 }
 
 // FuzzNew asks that whatever somebody writes is rejected with a sentence or is a series that goes on, comes back from

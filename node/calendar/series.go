@@ -44,6 +44,8 @@ type Words struct {
 	// Asked, or one interval after Asked.
 	First time.Time
 	Asked time.Time // when it was asked for: the timestamp of the record
+
+	stored bool // it was taken in before, and must be read, whatever is refused by now
 }
 
 // Series is what recurs. It does not change, so that several goroutines may ask it at once.
@@ -102,7 +104,7 @@ func (s *Series) read(w Words) *SeriesError {
 	if s.zoned.zone, err = zone(w.Zone); err != nil {
 		return err
 	}
-	if err := s.readRule(w.Repeat, w.Zone); err != nil {
+	if err := s.readRule(w.Repeat, w.Zone, w.stored); err != nil {
 		return err
 	}
 	if w.Count != "" {
@@ -123,7 +125,7 @@ func (s *Series) read(w Words) *SeriesError {
 }
 
 // readRule reads the interval or the cron expression.
-func (s *Series) readRule(text, zone string) *SeriesError {
+func (s *Series) readRule(text, zone string, stored bool) *SeriesError {
 	if len(text) > MaxRuleBytes {
 		return refuse(InvalidRepeat, PartRepeat, "it has %d bytes, more than %d", len(text), MaxRuleBytes)
 	}
@@ -145,7 +147,7 @@ func (s *Series) readRule(text, zone string) *SeriesError {
 		return refuse(InvalidRepeat, PartRepeat,
 			"the zone is not part of a cron expression here: it has a header of its own")
 	}
-	cron, err := parseCron(text)
+	cron, err := parseCron(text, stored)
 	s.zoned.cron, s.rule = cron, text
 	return err
 }
@@ -293,6 +295,7 @@ func Parse(text string) (*Series, error) {
 	if w.First, err = time.Parse(time.RFC3339Nano, fields[0]); err != nil {
 		return nil, errText
 	}
+	w.stored = true
 	w.Repeat, w.Zone, _ = strings.Cut(rule, " in ")
 	for i := 1; i < len(fields); i += 2 {
 		switch value := fields[i+1]; fields[i] {

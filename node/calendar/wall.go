@@ -101,38 +101,36 @@ func (c *cron) everMatches() bool {
 	return false
 }
 
-// daysOf returns the days that match in a month of the expression, as bits 1 to 31.
+// daysOf returns the days that match in a month of the expression, as bits 1 to 31. Of the two fields for days either
+// is enough, unless one of them begins with a *: then both have to match. So it is since Vixie's cron, and by it
+// 1-7 * */7 is the first Sunday.
 func (c *cron) daysOf(year int, month time.Month) uint64 {
 	length := monthLength(year, month)
 	all := uint64(1)<<(length+1) - 2
-	if c.anyDay && c.anyWeekday {
-		return all
-	}
 	first := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Weekday()
 	weekday := func(day int) time.Weekday { return (first + time.Weekday(day-1)) % 7 }
-	var set uint64
-	if !c.anyDay {
-		set |= c.days
-		if c.lastDay {
-			set |= 1 << length
-		}
-		if c.lastWorkday {
-			set |= 1 << nearestWorkday(length, length, weekday)
-		}
-		for rest := c.workdays & all; rest != 0; rest &= rest - 1 {
-			set |= 1 << nearestWorkday(bits.TrailingZeros64(rest), length, weekday)
-		}
+	days := c.days
+	if c.lastDay {
+		days |= 1 << length
 	}
-	if !c.anyWeekday {
-		for day := 1; day <= length; day++ {
-			here := c.weekdays | c.nthWeekdays[(day-1)/7]
-			if day+7 > length {
-				here |= c.lastWeekdays
-			}
-			set |= here >> weekday(day) & 1 << day
-		}
+	if c.lastWorkday {
+		days |= 1 << nearestWorkday(length, length, weekday)
 	}
-	return set & all
+	for rest := c.workdays & all; rest != 0; rest &= rest - 1 {
+		days |= 1 << nearestWorkday(bits.TrailingZeros64(rest), length, weekday)
+	}
+	var weekdays uint64
+	for day := 1; day <= length; day++ {
+		here := c.weekdays | c.nthWeekdays[(day-1)/7]
+		if day+7 > length {
+			here |= c.lastWeekdays
+		}
+		weekdays |= here >> weekday(day) & 1 << day
+	}
+	if c.starDay || c.starWeekday {
+		return days & weekdays & all
+	}
+	return (days | weekdays) & all
 }
 
 // nearestWorkday returns the nearest day from Monday to Friday in the same month.
