@@ -71,15 +71,20 @@ type Bytes struct {
 	Base64 *string `json:"base64,omitempty"`
 }
 
-// String returns the bytes for a person.
+// encoded begins bytes in base64 where bytes are one text.
+const encoded = "base64:"
+
+// String returns the bytes for a person. ParseBytes reads them again, also those of a text that looks like base64.
 func (b *Bytes) String() string {
 	switch {
 	case b == nil:
 		return "null"
+	case b.Text != nil && strings.HasPrefix(*b.Text, encoded):
+		return encoded + base64.StdEncoding.EncodeToString([]byte(*b.Text))
 	case b.Text != nil:
 		return *b.Text
 	case b.Base64 != nil:
-		return "base64:" + *b.Base64
+		return encoded + *b.Base64
 	}
 	return ""
 }
@@ -187,10 +192,10 @@ func Filter(key, header string) (query inspect.Query, err error) {
 
 // ParseBytes reads what Bytes.String writes.
 func ParseBytes(text string) ([]byte, error) {
-	if encoded, is := strings.CutPrefix(text, "base64:"); is {
-		b, err := base64.StdEncoding.DecodeString(encoded)
+	if rest, is := strings.CutPrefix(text, encoded); is {
+		b, err := base64.StdEncoding.DecodeString(rest)
 		if err != nil {
-			return nil, fmt.Errorf("%q is not base64", encoded)
+			return nil, fmt.Errorf("%q is not base64", rest)
 		}
 		return b, nil
 	}

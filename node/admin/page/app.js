@@ -422,7 +422,9 @@ function life(m) {
   }, el("strong", {}, s.title), " ", s.at ? `${when(s.at)}, ${ago(s.at)}` : "", el("div", { class: "small" }, s.more ?? ""))));
 }
 
-const bytes = (b) => b === undefined ? "null" : b.text ?? "base64:" + b.base64;
+const bytes = (b) => b === undefined ? "null" :
+  b.text !== undefined && !b.text.startsWith("base64:") ? b.text : "base64:" + (b.base64 ?? base64(b.text));
+const base64 = (text) => btoa(String.fromCodePoint(...new TextEncoder().encode(text)));
 
 function showMessage(m) {
   const kinds = { waiting: ["good", "✔"], claimed: ["good", "➤"], overdue: ["bad", "▲"], "put-off": ["warn", "▲"], stuck: ["bad", "✖"] };
