@@ -102,8 +102,10 @@ func TestConfigFileForms(t *testing.T) {
 			"brokers: [a:1, b:2]\nrelay-headers:\n  - chronosDeadline\n  - chronosMessageId\n",
 			map[string]any{"brokers": "a:1,b:2", "relay_headers": "chronosDeadline,chronosMessageId"},
 		},
-		"list as text": {"brokers: a:1, b:2\n", map[string]any{"brokers": "a:1,b:2"}},
-		"alias":        {"input-topic: &t x.in\ngroup: *t\n", map[string]any{"group": "x.in"}},
+		"list as text":  {"brokers: a:1, b:2\n", map[string]any{"brokers": "a:1,b:2"}},
+		"with protocol": {"brokers: PLAINTEXT://a:1, plaintext://b:2\n", map[string]any{"brokers": "a:1,b:2"}},
+		"with TLS":      {"tls: true\nbrokers: SSL://[::1]:1\n", map[string]any{"brokers": "[::1]:1"}},
+		"alias":         {"input-topic: &t x.in\ngroup: *t\n", map[string]any{"group": "x.in"}},
 		"numbers and booleans": {
 			"group: 17\ncreate-topics: true\nmigrate: false\n",
 			map[string]any{"group": "17", "create_topics": "true", "migrate": "false"},
@@ -242,6 +244,15 @@ func TestSentences(t *testing.T) {
 		{args: "--task-retention 1s", want: "--task-retention is 1s: it must be from 1m to 3650d"},
 
 		{args: "--brokers a:1,b", want: `--brokers is "b": it must be host:port: there is no port`},
+		{args: "--brokers HTTP://a:1", want: `--brokers is HTTP://a:1: it must be host:port, or begin with the ` +
+			`protocol, ` +
+			`PLAINTEXT://, SSL://, SASL_PLAINTEXT:// or SASL_SSL://`},
+		{args: "--brokers SASL_SSL://a:1", want: `--brokers is SASL_SSL://a:1, but the other settings make it ` +
+			`PLAINTEXT://: TLS is by --tls, and SASL by --sasl-mechanism, or both by security.protocol of a ` +
+			`properties file`},
+		{args: "--brokers a:1,PLAINTEXT://b:2 --tls", want: `--brokers is PLAINTEXT://b:2, but the other settings ` +
+			`make it SSL://: TLS is by --tls, and SASL by --sasl-mechanism, or both by security.protocol of a ` +
+			`properties file`},
 		{args: "--brokers=", want: `--brokers is empty: it must hold one address, host:port, or more`},
 		{args: "--brokers a:99999", want: `--brokers is "a:99999": it must be host:port: ` +
 			`the port is not a number from 1 to 65535`},

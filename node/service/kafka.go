@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
@@ -20,7 +22,7 @@ func (s *Settings) Connection() (kafka.Connection, error) {
 		return kafka.Connection{}, nil
 	}
 	brokers := Value{Text: s.brokers.or(defaultBrokers)}
-	config := kafka.Connection{Brokers: brokers.list(), ClientID: s.clientID.Text}
+	config := kafka.Connection{ClientID: s.clientID.Text}
 	var err error
 	if config.TLS, err = s.tlsConfig(); err != nil {
 		return config, err
@@ -28,10 +30,44 @@ func (s *Settings) Connection() (kafka.Connection, error) {
 	if config.SASL, err = s.mechanism(); err != nil {
 		return config, err
 	}
+	for _, address := range brokers.list() {
+		if address, err = s.plainAddress(address, config.TLS != nil, config.SASL != nil); err != nil {
+			return config, err
+		}
+		config.Brokers = append(config.Brokers, address)
+	}
 	if _, err := kafka.ConnectionOptions(config); err != nil {
 		return config, s.explain(err, "")
 	}
 	return config, nil
+}
+
+// plainAddress returns the address of a broker without the protocol that Java's clients and librdkafka take before it,
+// as in SASL_SSL://kafka-1:9093, and an error if that is not the one of the settings.
+func (s *Settings) plainAddress(address string, encrypted, authenticated bool) (string, error) {
+	name, rest, found := strings.Cut(address, "://")
+	if !found {
+		return address, nil
+	}
+	protocol := "PLAINTEXT"
+	switch {
+	case encrypted && authenticated:
+		protocol = "SASL_SSL"
+	case encrypted:
+		protocol = "SSL"
+	case authenticated:
+		protocol = "SASL_PLAINTEXT"
+	}
+	switch upper := strings.ToUpper(name); {
+	case !slices.Contains([]string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}, upper):
+		return "", Usagef("%s is %s: it must be host:port, or begin with the protocol, PLAINTEXT://, SSL://, "+
+			"SASL_PLAINTEXT:// or SASL_SSL://", s.brokers.Origin, Shown(address))
+	case upper != protocol:
+		return "", Usagef("%s is %s, but the other settings make it %s://: TLS is by --tls, and SASL by "+
+			"--sasl-mechanism, or both by security.protocol of a properties file", s.brokers.Origin, Shown(address),
+			protocol)
+	}
+	return rest, nil
 }
 
 // BrokersAreSet reports whether somebody has said where Kafka is.

@@ -167,9 +167,7 @@ func readPlain(text string) map[string]Value {
 		}
 		value := strings.TrimLeft(line[end:], " \t")
 		value = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(value, "="), ":"))
-		if _, there := entries[line[:end]]; !there {
-			entries[line[:end]] = Value{value, line[:end], n}
-		}
+		entries[line[:end]] = Value{value, line[:end], n} // the last one of a name counts
 	}
 	return entries
 }

@@ -35,6 +35,15 @@ acks=all
 				"ca": "/etc/ca.pem", "group": "g", "client": "billing", "ignored": "acks",
 			},
 		},
+		"Java, twice": {
+			"bootstrap.servers=a:1\nclient.id=one\nclient.id=two\nbootstrap.servers=b:2\n",
+			map[string]string{"brokers": "b:2", "client": "two"},
+		},
+		"librdkafka, twice": {
+			"metadata.broker.list=a:1\nsecurity.protocol=plaintext\nclient.id=one\nclient.id=two\n" +
+				"metadata.broker.list=b:2\n",
+			map[string]string{"brokers": "b:2", "client": "two", "tls": "false"},
+		},
 		"Java, mutual TLS with one file": {
 			"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=c.pem\n",
 			map[string]string{"tls": "true", "certificate": "c.pem", "key": "c.pem"},
