@@ -15,14 +15,18 @@ import (
 // clients as it goes: what they do is counted together, as chronos_kafka_*.
 func (m *Metrics) Kafka(client string) kgo.Hook {
 	registry := prometheus.WrapRegistererWith(prometheus.Labels{"client": client}, m.registry)
-	return &kafkaHook{inner: kprom.NewMetrics("chronos_kafka", kprom.Registerer(withoutBuffers{registry}))}
+	return &kafkaHook{
+		inner:     kprom.NewMetrics("chronos_kafka", kprom.Registerer(withoutBuffers{registry})),
+		throttled: m.counters["chronos_throttled_seconds_total"].WithLabelValues(client),
+	}
 }
 
 // kafkaHook is kprom for many clients, one after another and side by side. kprom itself registers its metrics with each
 // new client, which is refused for the second, and forgets all counts with the end of one.
 type kafkaHook struct {
-	once  sync.Once
-	inner *kprom.Metrics
+	once      sync.Once
+	inner     *kprom.Metrics
+	throttled prometheus.Counter
 }
 
 var (
@@ -74,6 +78,7 @@ func (h *kafkaHook) OnBrokerE2E(meta kgo.BrokerMetadata, key int16, e2e kgo.Brok
 // OnBrokerThrottle counts.
 func (h *kafkaHook) OnBrokerThrottle(meta kgo.BrokerMetadata, interval time.Duration, after bool) {
 	h.inner.OnBrokerThrottle(meta, interval, after)
+	h.throttled.Add(interval.Seconds())
 }
 
 // OnProduceBatchWritten counts.

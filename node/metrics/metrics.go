@@ -161,6 +161,9 @@ func (m *Metrics) begin() {
 	for _, cause := range []string{"recovered", "gone_already", "unknown_outcome", "left_behind"} {
 		m.counters["chronos_duplicate_risk_total"].WithLabelValues(cause)
 	}
+	for _, client := range []string{"source", "sink", "admin"} {
+		m.counters["chronos_throttled_seconds_total"].WithLabelValues(client)
+	}
 	for _, cause := range []string{"message", "record"} {
 		m.counters["chronos_locked_total"].WithLabelValues(cause)
 	}

@@ -57,7 +57,7 @@ func TestTable(t *testing.T) {
 	labels := []string{
 		"lane", "result", "topic", "reason", "partition", "cause", "setting", "version", "goversion", "loop", "port",
 		"call", "to", "state", "within", "permanent", "action", "outcome", "operation", "status", "class",
-		"tag", // 101 at most
+		"client", "tag", // of tags 101 at most
 	}
 	seen := map[string]bool{}
 	for _, row := range metrics.Table() {

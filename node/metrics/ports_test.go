@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
 	"chronos/node/clock/system"
@@ -29,5 +32,16 @@ func TestLookForLanesIsNoOutage(t *testing.T) {
 	}
 	if total(t, m, "chronos_port_errors_total") != 1 {
 		t.Error("it is not counted")
+	}
+}
+
+// TestThrottledIsCounted has brokers say how long a client is to wait.
+func TestThrottledIsCounted(t *testing.T) {
+	m := metrics.New(aConfig(), "v")
+	for _, wait := range []time.Duration{time.Second, 500 * time.Millisecond} {
+		m.Kafka("sink").(kgo.HookBrokerThrottle).OnBrokerThrottle(kgo.BrokerMetadata{}, wait, true)
+	}
+	if got := total(t, m, "chronos_throttled_seconds_total"); got != 1.5 {
+		t.Errorf("%v seconds are counted, want 1.5", got)
 	}
 }

@@ -59,7 +59,7 @@ func Table() []Metric {
 		{"store", append(storeRows(), stateRows()...)},
 		{"peers", peerRows()},
 		{"node", nodeRows()},
-		{"ports", portRows()},
+		{"ports", append(portRows(), quotaRow())},
 	} {
 		for _, row := range group.rows {
 			row.group = group.key
@@ -394,6 +394,17 @@ func nodeRows() []Metric {
 			Help: "Calls that took longer than they may, and rests that took half a second longer than was asked for.",
 			Look: "Rests that overrun: this process does not get its CPU, or is stopped now and then.",
 		},
+	}
+}
+
+// quotaRow is about what Kafka lets a node have.
+func quotaRow() Metric {
+	return Metric{
+		Name: "chronos_throttled_seconds_total", Kind: Counter, Labels: []string{"client"},
+		Help: "How long brokers have told this node to wait because a quota of its user or its client id is used up, " +
+			"added up over their answers, by the purpose of the client: source, sink, admin.",
+		Look: "More than zero: what the node publishes or reads is late by that. Raise the quota " +
+			"(`kafka-configs.sh --describe --entity-type users`), or give the node a user of its own.",
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"chronos/node/broker/kafka"
 	"chronos/node/store/journal"
 )
@@ -23,6 +25,11 @@ var (
 
 // Shown returns all that the log at the start and the API say of the settings.
 func (c *Config) Shown() string { return fmt.Sprint(c.describe(), c.effective()) }
+
+// Throttled is a broker that has a client wait.
+func (r *Reporter) Throttled(client string, broker int32, wait time.Duration) {
+	(&throttling{client, r}).OnBrokerThrottle(kgo.BrokerMetadata{NodeID: broker}, wait, true)
+}
 
 func (r *Reporter) SetBehind(records int64)               { r.behind = func() int64 { return records } }
 func (r *Reporter) Unreadable(err error)                  { r.unreadable(err) }

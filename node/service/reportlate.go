@@ -27,6 +27,8 @@ type lateness struct {
 	overdue story
 	late    story
 
+	throttled time.Time // when a broker had this node wait last; zero for never
+
 	// firedOn counts what was fired on each lane since the last look at the store.
 	firedOn map[string]int
 
@@ -223,6 +225,9 @@ func (r *Reporter) whyOverdue(lane *outlook.Lane, before *lookBefore, now time.T
 	}
 	if failed, is := l.failedOn[lane.Name]; is && now.Sub(failed.at) < causeLasts {
 		why = append(why, fmt.Sprintf("messages could not be published on %s: %s", lane.Name, failed.cause))
+	}
+	if throttled := l.whyThrottled(now); throttled != "" && !node.IsCallback(lane.Name) {
+		why = append(why, throttled)
 	}
 	fired := before.fired[lane.Name]
 	switch less := before.overdue(lane.Name) - lane.Overdue.N; {

@@ -150,6 +150,11 @@ func TestOverdueSaysWhy(t *testing.T) {
 			func() outlook.Outlook { return looked(5, time.Minute) },
 			"out is paused, by ann (a release)",
 		},
+		"throttled": {
+			func(j *journal) { j.Throttled("sink", 1, time.Minute); pass(3 * time.Second) },
+			func() outlook.Outlook { return looked(5, time.Minute) },
+			"Kafka throttles this node, last 3s ago: a quota of its user or its client id is used up",
+		},
 		"over": {
 			func(j *journal) {
 				j.Observe(node.CatchingUp{From: 1, To: 2})

@@ -174,7 +174,7 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	s.reporter.lateness.arrivals.Opened = s.hours.Opened
 	connection := func(client string) kafka.Connection {
 		c := config.Kafka
-		c.Logger, c.Hooks = s.log, []kgo.Hook{s.metrics.Kafka(client)}
+		c.Logger, c.Hooks = s.log, []kgo.Hook{s.metrics.Kafka(client), &throttling{client, reporter}}
 		return c
 	}
 	var err error
