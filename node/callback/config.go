@@ -172,6 +172,8 @@ func (l *Lane) validateCredentials() error {
 type allowed struct {
 	hosts    []hostPort
 	prefixes []prefixPort
+
+	own []hostPort // of the service itself: see Sink.Reach
 }
 
 // hostPort is a host that is allowed: its name, or the end of its name after a *, and its port; empty for any.
@@ -244,6 +246,12 @@ func (a *allowed) names(host, port string) bool {
 	})
 }
 
+// owns reports whether a port of a host is one of the service itself.
+func (a *allowed) owns(host, port string) bool {
+	host = canonical(host)
+	return slices.ContainsFunc(a.own, func(h hostPort) bool { return h.name == host && samePort(h.port, port) })
+}
+
 // contains reports whether a port of an address is allowed as such.
 func (a *allowed) contains(address netip.Addr, port string) bool {
 	address = address.WithZone("").Unmap()
@@ -298,6 +306,9 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	u.RawQuery = escapedQuery(u.RawQuery)
+	if a.owns(u.Hostname(), port) {
+		return u, nil
+	}
 	if address, err := netip.ParseAddr(u.Hostname()); err == nil {
 		if err := a.check(address, port); err != nil {
 			return nil, err

@@ -88,7 +88,7 @@ func (a *allowed) dial(ctx context.Context, resolver *net.Resolver, network, tar
 		return nil, err //nolint:wrapcheck // it says what it is about
 	}
 	check := a.check
-	if a.names(host, port) {
+	if a.names(host, port) || a.owns(host, port) {
 		check = a.checkNamed
 	}
 	dialer := net.Dialer{Resolver: resolver, Control: func(_, target string, _ syscall.RawConn) error {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -96,6 +97,26 @@ func New(config Config, observe func(Call)) (*Sink, error) {
 	var err error
 	s.others, err = s.newLane(others)
 	return s, err
+}
+
+// Reach lets requests of a lane go to the host and port of a URL, which is one of the service itself, without an entry
+// in allowed. The headers and the signature of the lane do not go there. It is called before any request is made.
+func (s *Sink) Reach(name, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return fmt.Errorf("reach %q: it is no URL", address)
+	}
+	one := s.lanes[name]
+	if one == nil {
+		like := s.others.Lane
+		like.Name = name
+		if one, err = s.newLane(like); err != nil {
+			return err
+		}
+		s.lanes[name] = one
+	}
+	one.allowed.own = append(one.allowed.own, hostPort{canonical(u.Hostname()), portOf(u)})
+	return nil
 }
 
 func (s *Sink) newLane(l Lane) (*lane, error) {

@@ -140,3 +140,40 @@ func TestQuotedURL(t *testing.T) {
 		t.Errorf("requested %q, %v", got, err)
 	}
 }
+
+// What is of the service itself may be requested on the lane that is told so, on its port and on no other, without the
+// credentials of the lane; other lanes do not get there.
+func TestReach(t *testing.T) {
+	var got http.Header
+	r := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		got = request.Header
+	}))
+	t.Cleanup(r.Close)
+	l := callback.Default("http:named")
+	l.URL, l.Headers = "http://example.com", []node.Header{{Name: "Authorization", Value: []byte("Bearer lane")}}
+	s := sink(t, l)
+	for _, lane := range []string{"http:named", "http:test"} {
+		before := record(r.URL)
+		before.Topic = lane
+		if err := publish(t, s, before); err == nil {
+			t.Errorf("%s gets there before it is told so", lane)
+		}
+		if err := s.Reach(lane, r.URL); err != nil {
+			t.Fatal(err)
+		}
+		if err := publish(t, s, before); err != nil || got.Get("Authorization") != "" {
+			t.Errorf("%s: %v, with %q", lane, err, got.Get("Authorization"))
+		}
+	}
+	for _, other := range []string{"http://127.0.0.1:1", "http://localhost:8080"} {
+		if err := s.Check("http:test", record(other).Headers); err == nil {
+			t.Errorf("%s is allowed as well", other)
+		}
+	}
+	if err := s.Check("http:other", record(r.URL).Headers); err == nil {
+		t.Error("another lane gets there")
+	}
+	if err := s.Reach("http:test", "nowhere"); err == nil {
+		t.Error("what is no URL can be reached")
+	}
+}

@@ -67,6 +67,9 @@ func (s *Service) openHorae(ctx context.Context) error {
 	if s.desk.Base == "" {
 		s.desk.Base = opened.URL() + "/"
 	}
+	if err := s.reachOwn(opened.URL()); err != nil {
+		return err
+	}
 	api := &horae.API{Desk: s.desk, Explain: s.explain, Observe: func(r horae.Request) {
 		name := r.Operation
 		if name != "" {
@@ -79,6 +82,21 @@ func (s *Service) openHorae(ctx context.Context) error {
 	if !opened.IsLoopback() {
 		s.log.Warn("whoever reaches the address of horae-listen may change queues and tasks: its clients have no " +
 			"tokens, so keep it inside your own network")
+	}
+	return nil
+}
+
+// reachOwn lets tasks request this interface without an entry in allowed: the completion URI of a task is there, by
+// which a task says that it is done. Of the other listeners of a node, and for other lanes, this does not hold: they
+// would be open, without a token, to whoever may submit a message.
+func (s *Service) reachOwn(opened string) error {
+	if s.callback == nil {
+		return nil
+	}
+	for _, address := range []string{opened, s.desk.Base} {
+		if err := s.callback.Reach(queue.Lane, address); err != nil {
+			return err
+		}
 	}
 	return nil
 }
