@@ -77,7 +77,7 @@ ONE_THREAD := ^(TestModelTable|TestProofTable|TestSimBench|TestSimBroken|TestSim
 # Tests of cmd/chronos that do little but parse command lines and settings, a thousand of them, and those that type what pages
 # of docs say: five times as long under the race detector. test-all runs them without it; all other tests of commands run
 # theirs under it.
-PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown|Test(Client|Lane|Move|Window)?Sentences|Test(Callbacks|Control|HTTP|Moving|Queues|Windows)Page)$$
+PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown|Test(Client|Compression|Lane|Move|Window)?Sentences|Test(Callbacks|Control|HTTP|Moving|Queues|Windows)Page)$$
 
 # Tests of cmd/chronos whose nodes are processes of the built binary, which the race detector does not watch: it would
 # watch them send and read thousands of messages. Nodes and commands that run in the process of a test are watched.

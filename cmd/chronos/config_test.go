@@ -126,6 +126,14 @@ func TestConfigFileForms(t *testing.T) {
 			"input-topic: a\noutput-topic: b\ntargets: c, d\ndead-letter-topic: e\noutcome-topic: f\n",
 			map[string]any{"routes": "a -> b, on request -> c or d, rejected -> e, outcomes -> f"},
 		},
+		"compression of one route": {
+			"compression: gzip\n",
+			map[string]any{"routes": "chronos.in -> chronos.out, compressed by gzip"},
+		},
+		"compression of several": {
+			"routes:\n- {input: a, output: b, compression: zstd}\n- {input: c, output: d, compression: none}\n",
+			map[string]any{"routes": "a -> b, compressed by zstd; c -> d"},
+		},
 		"headers of all kinds": {
 			"relay-headers: [chronosAction, chronosDelay, chronosNotAfter, chronosTopic, chronosConfirm]\n",
 			map[string]any{"relay_headers": "chronosAction,chronosDelay,chronosNotAfter,chronosTopic,chronosConfirm"},
@@ -151,7 +159,7 @@ func wrongValues() map[string]string {
 		"store": "nowhere", "store-password-file": "/no/such", "pgbouncer": "maybe", "data-dir": "/set",
 		"standby":     "maybe",
 		"input-topic": "a b", "output-topic": "a b", "dead-letter-topic": "a b", "relay-headers": "x",
-		"outcome-topic": "a b", "targets": "a,b c",
+		"outcome-topic": "a b", "targets": "a,b c", "compression": "brotli",
 		"epoch-deadlines": "days", "create-topics": "maybe", "create-partitions": "many", "migrate": "maybe",
 		"timing-advance": "soon", "hold-time": "soon", "poll-interval": "soon", "idle-interval": "soon",
 		"detection-interval": "soon", "lookahead": "soon", "leave-after": "soon", "session-timeout": "soon",
@@ -471,10 +479,10 @@ func TestSentences(t *testing.T) {
 		{
 			file: "routes: x\n",
 			want: "FILE:1: routes is not a list: it must have an entry with the keys input, output, " +
-				"targets, dead-letter, outcomes, format and window for each route",
+				"targets, dead-letter, outcomes, format, window and compression for each route",
 		},
 		{file: "routes:\n- a\n", want: "FILE:2: there must be the keys input, output, targets, dead-letter, " +
-			"outcomes, format and window"},
+			"outcomes, format, window and compression"},
 		{
 			file: "routes:\n- {input: a, output: http:b, format: amnesia}\n",
 			want: "FILE:2: format is amnesia: it must be chronos, amnesix or etf1",

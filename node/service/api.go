@@ -67,8 +67,8 @@ func (c *Config) effective() map[string]string {
 			all[row.Name] = v.shown()
 		}
 	}
-	for _, r := range c.Node.Routes {
-		all["route "+r.Input] = destinations(r)
+	for i, r := range c.Node.Routes {
+		all["route "+r.Input] = destinations(r) + c.compressed(i)
 	}
 	for name, how := range c.lanesInForce() {
 		all["lane "+name] = how

@@ -50,6 +50,9 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
+	// Compressions are those of what the routes write, in their order; none of what lies beyond its end.
+	Compressions []kafka.Compression
+
 	// SessionTimeout is how long the consumer group waits for a node that is silent: see kafka.SourceConfig.
 	SessionTimeout time.Duration
 
@@ -90,6 +93,7 @@ func (s *Settings) Config() (Config, error) {
 	config := Config{settings: s, credentials: s.keeper, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
 	for _, read := range []func(*Config) error{
 		func(c *Config) (err error) { c.Node, err = s.nodeConfig(); return err },
+		s.compressions,
 		func(c *Config) error { return s.callbacks(new(node.Config), &c.Callback) },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
@@ -116,7 +120,7 @@ func (s *Settings) Config() (Config, error) {
 func (c *Config) describe() []slog.Attr {
 	routes := make([]string, len(c.Node.Routes))
 	for i, r := range c.Node.Routes {
-		routes[i] = r.Input + " -> " + destinations(r)
+		routes[i] = r.Input + " -> " + destinations(r) + c.compressed(i)
 	}
 	attrs := []slog.Attr{slog.String("routes", strings.Join(routes, "; "))}
 	lanes := c.lanesInForce()
@@ -287,10 +291,12 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 		route, err := s.route()
 		return []node.Route{route}, s.outputTopic.Origin, err
 	}
-	for _, topic := range []*Value{&s.inputTopic, &s.outputTopic, &s.deadLetterTopic, &s.outcomeTopic, &s.targets} {
-		if topic.IsSet {
+	for _, single := range []*Value{
+		&s.inputTopic, &s.outputTopic, &s.deadLetterTopic, &s.outcomeTopic, &s.targets, &s.compression,
+	} {
+		if single.IsSet {
 			return nil, "", Usagef(
-				"%s and %s exclude each other: only one of them may be set", topic.Origin, file.routesOrigin)
+				"%s and %s exclude each other: only one of them may be set", single.Origin, file.routesOrigin)
 		}
 	}
 	routes := make([]node.Route, len(file.routes))

@@ -28,25 +28,26 @@ type configFile struct {
 
 // fileRoute is one entry of routes.
 type fileRoute struct {
-	Input      Value
-	Output     Value
-	DeadLetter Value
-	Outcomes   Value
-	Targets    Value
-	Format     Value
-	Window     Value
+	Input       Value
+	Output      Value
+	DeadLetter  Value
+	Outcomes    Value
+	Targets     Value
+	Format      Value
+	Window      Value
+	Compression Value
 }
 
 // fields returns the values of a route by their keys.
 func (r *fileRoute) fields() map[string]*Value {
 	return map[string]*Value{
 		"input": &r.Input, "output": &r.Output, "targets": &r.Targets, "dead-letter": &r.DeadLetter,
-		"outcomes": &r.Outcomes, "format": &r.Format, "window": &r.Window,
+		"outcomes": &r.Outcomes, "format": &r.Format, "window": &r.Window, "compression": &r.Compression,
 	}
 }
 
 // routeKeys names the keys of a route to a person.
-const routeKeys = "the keys input, output, targets, dead-letter, outcomes, format and window"
+const routeKeys = "the keys input, output, targets, dead-letter, outcomes, format, window and compression"
 
 // readConfigFile reads the file that config names. It is strict: a key that is not known, or is there twice, or has
 // no value is an error that names the line.

@@ -25,6 +25,9 @@ type Journal struct {
 	// Input is the first input topic, and Group the consumer group, that the journal belongs to.
 	Input, Group string
 
+	// Compression is that of the transactions in which messages of the first input topic come out.
+	Compression kafka.Compression
+
 	// More are the topics of further input topics, in the order of the routes.
 	More []JournalTopic
 
@@ -85,7 +88,8 @@ func (s *Settings) journal(topic string) (Target, error) {
 		return Target{}, err
 	}
 	j := Journal{
-		Topic: topics[0].Topic, Input: topics[0].Input, More: topics[1:], Dir: s.dataDir.Text, Standby: s.standby.on(),
+		Topic: topics[0].Topic, Input: topics[0].Input, Compression: topics[0].Compression, More: topics[1:],
+		Dir: s.dataDir.Text, Standby: s.standby.on(),
 	}
 	if j.Kafka, err = s.Connection(); err != nil {
 		return Target{}, err
@@ -163,7 +167,7 @@ type journalPart struct {
 
 // Topics returns all topics of a journal, in the order of the input topics.
 func (j *Journal) Topics() []JournalTopic {
-	return append([]JournalTopic{{Topic: j.Topic, Input: j.Input}}, j.More...)
+	return append([]JournalTopic{{Topic: j.Topic, Input: j.Input, Compression: j.Compression}}, j.More...)
 }
 
 // connect makes the ledgers of a journal. It connects to nothing yet.
@@ -171,7 +175,7 @@ func (j *Journal) connect() (*opened, error) {
 	o := &opened{Journal: j}
 	for _, t := range j.Topics() {
 		log, err := kafka.NewLedger(kafka.LedgerConfig{
-			Connection: j.Kafka, Topic: t.Topic, Name: cmp.Or(j.Writers, t.Topic),
+			Connection: j.Kafka, Topic: t.Topic, Name: cmp.Or(j.Writers, t.Topic), Compression: t.Compression,
 		})
 		if err != nil {
 			o.disconnect()
@@ -394,11 +398,12 @@ func number(text string) (n int64, is bool) {
 }
 
 // JournalSettings returns the settings that the topic of a journal is created with, each as NAME=VALUE. Segments are
-// small, and end soon, so that compaction keeps up with what has come out: the first node reads all that is left.
+// small, and end soon, so that compaction keeps up with what has come out: the first node reads all that is left. The
+// brokers compress what is in it, because nodes compress their transactions for whoever reads what comes out.
 func JournalSettings(replicas int) []string {
 	settings := []string{
 		"cleanup.policy=compact", "unclean.leader.election.enable=false", "delete.retention.ms=86400000",
-		"min.cleanable.dirty.ratio=0.2", "segment.bytes=134217728", "segment.ms=3600000",
+		"min.cleanable.dirty.ratio=0.2", "segment.bytes=134217728", "segment.ms=3600000", "compression.type=lz4",
 	}
 	if replicas >= 3 {
 		settings = append(settings, "min.insync.replicas=2")

@@ -14,7 +14,12 @@ import (
 )
 
 // JournalTopic is a compacted topic, and the input topic whose messages wait in it. Each input topic has one.
-type JournalTopic struct{ Topic, Input string }
+type JournalTopic struct {
+	Topic, Input string
+
+	// Compression is that of the transactions in which its messages come out.
+	Compression kafka.Compression
+}
 
 // named returns how a store names the topics of a journal.
 func (j *Journal) named() string {
@@ -55,11 +60,14 @@ func (s *Settings) readJournal(text string) ([]JournalTopic, error) {
 	} else if topics, err = s.namedJournals(text, routes, origin); err != nil {
 		return nil, err
 	}
-	for _, t := range topics {
+	for i := range topics {
 		if slices.ContainsFunc(routes, func(r node.Route) bool {
-			return slices.Contains(r.Topics(), t.Topic) || r.Finds(t.Topic)
+			return slices.Contains(r.Topics(), topics[i].Topic) || r.Finds(topics[i].Topic)
 		}) {
 			return nil, s.store.Wrong(journalAlone)
+		}
+		if topics[i].Compression, err = s.routeCompression(i); err != nil {
+			return nil, err
 		}
 	}
 	return topics, nil

@@ -237,7 +237,7 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 		return err
 	}
 	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
-		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(),
+		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(), Compression: config.Compression(),
 	}); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type Settings struct {
 	store, storePasswordFile, pgBouncer, migrate, dataDir        Value
 	standby                                                      Value
 	inputTopic, outputTopic, deadLetterTopic                     Value
-	outcomeTopic, targets                                        Value
+	outcomeTopic, targets, compression                           Value
 	relayHeaders, epochDeadlines, createTopics, createPartitions Value
 	timingAdvance, holdTime, pollInterval, idleInterval          Value
 	detectionInterval, lookahead, leaveAfter                     Value

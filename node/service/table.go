@@ -360,6 +360,7 @@ func topicRows() []Setting {
 			Allowed: "topics or callback lanes (http:NAME), with commas between; a * at the end: all that begin so",
 			form:    form{topics: true}, value: func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
 		},
+		compressionRow(),
 		{
 			Name: "relay-headers", PlaceHolder: "NAME,...", Help: "Which of the headers that a record asks by, such " +
 				"as chronosMessageId and chronosDeadline, stay on the message. Default none. All others always do.",
@@ -389,7 +390,8 @@ func topicRows() []Setting {
 			rows[i].Commands |= Operate
 		}
 		rows[i].Commands |= map[string]Command{
-			"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev, "epoch-deadlines": Dev,
+			"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev, "compression": Operate,
+			"epoch-deadlines": Dev,
 		}[rows[i].Name]
 	}
 	return rows

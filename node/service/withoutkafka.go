@@ -48,7 +48,7 @@ func (s *Settings) withoutKafka() bool {
 func (s *Settings) ofKafka() *Value {
 	for _, v := range []*Value{
 		&s.inputTopic, &s.outputTopic, &s.deadLetterTopic, &s.outcomeTopic, &s.targets, &s.tls, &s.tlsCA, &s.tlsCert,
-		&s.saslMechanism, &s.group, &s.createTopics, &s.createPartitions,
+		&s.saslMechanism, &s.group, &s.createTopics, &s.createPartitions, &s.compression,
 	} {
 		if v.IsSet {
 			return v

@@ -49,7 +49,7 @@ func (s *site) bare(ctx context.Context, messages, perTransaction int, out bool)
 	}()
 	for number := range partitions {
 		p, err := s.kafka.Connect(kgo.TransactionalID(fmt.Sprintf("%s/%d", name, number)), kgo.ManualFlushing(),
-			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.Lz4Compression()),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
 			kgo.MaxBufferedRecords(4*perTransaction))
 		if err != nil {
 			return nil, err

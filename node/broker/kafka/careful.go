@@ -6,14 +6,17 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"chronos/node"
 )
 
 // publishCarefully settles records by a client that sends few at a time: of each topic as many as fit into a batch, and
 // when those of a partition are refused, the halves of these, one after the other, until the culprits are alone.
-// One that is refused alone is rejected. Nobody else uses the client, or a failure would say nothing about the
-// record.
-func (s *Sink) publishCarefully(ctx context.Context, through *producer, p *publication, indexes []int) {
+// One that is refused alone is compressed, if that may help, before the next one is sent: what its sender got into a
+// topic by compressing it should not fail for being expanded. Otherwise it is rejected. Nobody else uses the clients,
+// or a failure would say nothing about the record.
+func (s *Sink) publishCarefully(ctx context.Context, pair *slot, p *publication, indexes []int) {
 	queues := make(map[string][][]int) // for each topic the groups that are left to send, in order
 	for _, i := range indexes {
 		topic := p.records[i].Topic
@@ -25,8 +28,14 @@ func (s *Sink) publishCarefully(ctx context.Context, through *producer, p *publi
 	for len(queues) > 0 {
 		topics := slices.Sorted(maps.Keys(queues))
 		var group []int
+		var alone []refusal
 		for _, topic := range topics {
-			group = append(group, queues[topic][0]...)
+			head := queues[topic][0]
+			if pair.dense != nil && len(head) == 1 && s.isTooLarge(&p.records[head[0]]) {
+				alone = append(alone, refusal{head[0], kerr.MessageTooLarge})
+				continue
+			}
+			group = append(group, head...)
 		}
 		if ctx.Err() != nil {
 			for _, i := range slices.Concat(slices.Concat(slices.Collect(maps.Values(queues))...)...) {
@@ -34,7 +43,8 @@ func (s *Sink) publishCarefully(ctx context.Context, through *producer, p *publi
 			}
 			return
 		}
-		again := s.narrow(p, group, s.produce(ctx, through, p, group))
+		again, more := s.narrow(p, group, s.produce(ctx, pair.careful, p, group))
+		s.publishDensely(ctx, pair.dense, p, append(alone, more...))
 		for _, topic := range topics {
 			queues[topic] = append(again[topic], queues[topic][1:]...)
 			if len(queues[topic]) == 0 {
@@ -42,6 +52,48 @@ func (s *Sink) publishCarefully(ctx context.Context, through *producer, p *publi
 			}
 		}
 	}
+}
+
+// refusal is a record that was refused alone, and why.
+type refusal struct {
+	index int
+	err   error
+}
+
+// isTooLarge reports whether a record that was no larger was refused for its size before: it is not sent in vain once
+// more, which might take all the time that there is.
+func (s *Sink) isTooLarge(r *node.Record) bool {
+	least := s.tooLarge.of(r.Topic)
+	return least > 0 && wireSize(r) >= least
+}
+
+// publishDensely settles records that were refused alone: those that are too large by a client that compresses them,
+// if there is one. There is one at most for each partition, so that each is a batch.
+func (s *Sink) publishDensely(ctx context.Context, through *producer, p *publication, refusals []refusal) {
+	var large []int
+	for _, r := range refusals {
+		if through != nil && tooLarge(r.err) {
+			large = append(large, r.index)
+			if record := &p.records[r.index]; !s.isTooLarge(record) {
+				s.tooLarge.set(record.Topic, wireSize(record))
+			}
+			continue
+		}
+		p.reject(r.index, r.err)
+	}
+	if len(large) == 0 {
+		return
+	}
+	for n, result := range s.produce(ctx, through, p, large) {
+		if judge(result.err) == refused {
+			p.reject(large[n], result.err)
+		}
+	}
+}
+
+// reject settles a record that will never be accepted.
+func (p *publication) reject(i int, err error) {
+	p.settle(i, fmt.Errorf("publish on topic %s: %w: %w", p.records[i].Topic, node.ErrRejected, err))
 }
 
 // batches joins groups that fit together into a batch.
@@ -62,9 +114,11 @@ func (p *publication) batches(groups [][]int) [][]int {
 	return joined
 }
 
-// narrow rejects records that were refused alone, and returns what is to be tried again, for each topic: the halves of
-// what was refused together.
-func (s *Sink) narrow(p *publication, indexes []int, results []result) map[string][][]int {
+// narrow returns what is to be tried again, for each topic: the halves of what was refused together; and what was
+// refused alone.
+func (s *Sink) narrow(
+	p *publication, indexes []int, results []result,
+) (again map[string][][]int, alone []refusal) {
 	type target struct {
 		topic     string
 		partition int32
@@ -81,12 +135,11 @@ func (s *Sink) narrow(p *publication, indexes []int, results []result) map[strin
 		}
 		refusals[t] = append(refusals[t], n)
 	}
-	again := make(map[string][][]int)
+	again = make(map[string][][]int)
 	for _, t := range order {
 		positions := refusals[t]
 		if len(positions) == 1 {
-			i, err := indexes[positions[0]], results[positions[0]].err
-			p.settle(i, fmt.Errorf("publish on topic %s: %w: %w", t.topic, node.ErrRejected, err))
+			alone = append(alone, refusal{indexes[positions[0]], results[positions[0]].err})
 			continue
 		}
 		group := make([]int, len(positions))
@@ -95,5 +148,5 @@ func (s *Sink) narrow(p *publication, indexes []int, results []result) map[strin
 		}
 		again[t.topic] = append(again[t.topic], group[:len(group)/2], group[len(group)/2:])
 	}
-	return again
+	return again, alone
 }

@@ -2,11 +2,64 @@ package kafka
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 
 	"github.com/pierrec/lz4/v4"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
+
+// Compression is how the batches of a topic are compressed.
+type Compression int
+
+// The ways that Kafka knows. Every client can read Uncompressed and, with what its language brings, Gzip. For the
+// others some clients need a codec that has to be installed beside them.
+const (
+	Uncompressed Compression = iota
+	Gzip
+	Snappy
+	LZ4
+	Zstd
+
+	compressions = iota
+)
+
+// CompressionNames returns the words for all of them, which are those of Kafka's own settings.
+func CompressionNames() []string { return []string{"none", "gzip", "snappy", "lz4", "zstd"} }
+
+// String returns the word for it.
+func (c Compression) String() string { return CompressionNames()[c] }
+
+// ParseCompression returns the one of which a word is the String, and whether there is one.
+func ParseCompression(word string) (c Compression, known bool) {
+	i := slices.Index(CompressionNames(), word)
+	return Compression(max(i, 0)), i >= 0
+}
+
+// option returns the option of a client that compresses so. A batch that gets no smaller is sent as it is.
+func (c Compression) option() kgo.Opt {
+	switch c {
+	case Gzip:
+		return kgo.ProducerBatchCompression(kgo.GzipCompression())
+	case Snappy:
+		return kgo.ProducerBatchCompression(kgo.SnappyCompression())
+	case LZ4:
+		return kgo.WithCompressor(newBlockCompressor())
+	case Zstd:
+		return kgo.ProducerBatchCompression(kgo.ZstdCompression())
+	default:
+		return kgo.ProducerBatchCompression(kgo.NoCompression())
+	}
+}
+
+// densest returns how a record is compressed that a topic refuses for its size: as well as all who read the topic can
+// be expected to read.
+func (c Compression) densest() Compression {
+	if c == Zstd {
+		return Zstd
+	}
+	return Gzip
+}
 
 // blockCompressor compresses batches as Kafka's own producer does: LZ4 in blocks of 64 KiB, without a checksum of the
 // content, since a batch has one of its own. The compressor of franz-go has blocks of 4 MiB, for which it holds two

@@ -98,6 +98,12 @@ type SinkConfig struct {
 
 	// PublishTimeout is the time limit of one Publish, 1 s or more: node.Config.PublishTimeout.
 	PublishTimeout time.Duration
+
+	// Compression returns how what goes on a topic is compressed; nil for not at all. It must always return the same
+	// for the same topic, and is called from several goroutines at once. A record that its topic refuses for its size
+	// is sent once more, compressed by Gzip, unless it was sent by Gzip or Zstd. What is as large goes on that topic
+	// so from then on.
+	Compression func(topic string) Compression
 }
 
 // Fixed returns what Connection.TLS is for a configuration that never changes.

@@ -188,7 +188,7 @@ func Remembered(topics int) []int {
 	var counts topicCounts
 	var proven provenPartitions
 	made := func() *slot {
-		return &slot{knows: map[string]bool{}, bulk: new(producer), careful: new(producer)}
+		return &slot{knows: map[string]bool{}, bulk: new(producer), careful: new(producer), dense: new(producer)}
 	}
 	all := &slots{taken: make(chan struct{}, maxSlots), make: made}
 	for i := range topics {

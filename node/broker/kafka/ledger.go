@@ -28,6 +28,10 @@ type LedgerConfig struct {
 	// Name begins the transactional ids, one for each partition: writers with one name fence each other.
 	Name string
 
+	// Compression is how transactions are compressed: entries and outputs alike, since a producer has one compression.
+	// The topic of the ledger may have another one (compression.type), which the brokers see to.
+	Compression Compression
+
 	// CommitTimeout bounds one transaction from its first record to its end, 1 s or more; 5 s if zero.
 	CommitTimeout time.Duration
 
@@ -120,7 +124,7 @@ func (c *LedgerConfig) writerOptions(number int32) []kgo.Opt {
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(maxTransaction),
 		kgo.ProducerBatchMaxBytes(LedgerBatchBytes),
-		kgo.WithCompressor(newBlockCompressor()),
+		c.Compression.option(),
 		kgo.ProduceRequestTimeout(c.CommitTimeout/appendTries),
 	)
 }

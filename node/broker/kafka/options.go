@@ -172,20 +172,13 @@ func (c *SourceConfig) options() []kgo.Opt {
 func (c *SourceConfig) heartbeat() time.Duration { return c.SessionTimeout / 4 }
 
 // bulkOptions returns the options of the client that publishes nearly everything.
-func (c *SinkConfig) bulkOptions() []kgo.Opt {
-	return append(c.producerOptions(),
-		kgo.ProducerBatchMaxBytes(bulkBytes),
-		kgo.WithCompressor(newBlockCompressor()),
-	)
+func (c *SinkConfig) bulkOptions(codec Compression) []kgo.Opt {
+	return append(c.producerOptions(), kgo.ProducerBatchMaxBytes(bulkBytes), codec.option())
 }
 
-// carefulOptions returns the options of the client that publishes what is large or was rejected. It compresses as
-// well as it can: what its sender got into a topic by compressing it should not fail for being expanded.
-func (c *SinkConfig) carefulOptions() []kgo.Opt {
-	return append(c.producerOptions(),
-		kgo.ProducerBatchMaxBytes(carefulBytes),
-		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()),
-	)
+// carefulOptions returns the options of the client that publishes what is large or was refused.
+func (c *SinkConfig) carefulOptions(codec Compression) []kgo.Opt {
+	return append(c.producerOptions(), kgo.ProducerBatchMaxBytes(carefulBytes), codec.option())
 }
 
 // producerOptions returns the options that both producers share. Both are idempotent: a try of franz-go that is

@@ -80,10 +80,13 @@ func (p *producer) close() {
 	}
 }
 
-// slot is a pair of clients that one publication at a time uses. They are not shared because everything that waits for
+// slot are the clients that one publication at a time uses. They are not shared because everything that waits for
 // a partition shares the fate of the first batch: a call could fail, or be given up, for what another one did.
 type slot struct {
 	bulk, careful *producer
+
+	// dense compresses what careful was refused for its size; nil if careful compresses as well.
+	dense *producer
 
 	// knows are the topics that were published on here: a client looks up a topic when it is given the first record of
 	// it, which takes as long as some ten publishes. A client that was replaced has to do so again. It belongs to
@@ -99,6 +102,21 @@ func (s *slot) knowsAll(topics []string) bool {
 		}
 	}
 	return true
+}
+
+// producers returns its clients.
+func (s *slot) producers() []*producer {
+	if s.dense == nil {
+		return []*producer{s.bulk, s.careful}
+	}
+	return []*producer{s.bulk, s.careful, s.dense}
+}
+
+// renew has all of its clients be replaced before they are used the next time.
+func (s *slot) renew() {
+	for _, p := range s.producers() {
+		p.renew()
+	}
 }
 
 // learn takes note that these topics are published on.
@@ -156,8 +174,7 @@ func (s *slots) take(ctx context.Context, topics []string) *slot {
 	s.free = slices.Delete(s.free, best, best+1)
 	if len(taken.knows) > mostTopics {
 		clear(taken.knows)
-		taken.bulk.renew()
-		taken.careful.renew()
+		taken.renew()
 	}
 	taken.learn(topics)
 	return taken
@@ -176,8 +193,7 @@ func (s *slots) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.all {
-		one.bulk.renew()
-		one.careful.renew()
+		one.renew()
 	}
 }
 
@@ -186,8 +202,9 @@ func (s *slots) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.all {
-		one.bulk.close()
-		one.careful.close()
+		for _, p := range one.producers() {
+			p.close()
+		}
 	}
 }
 
@@ -255,6 +272,11 @@ func judge(err error) verdict {
 		}
 	}
 	return unknown
+}
+
+// tooLarge reports whether a record was refused for its size, or for that of its batch.
+func tooLarge(err error) bool {
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
 // spoils reports whether a client that has failed with err goes on doing so for all topics.
@@ -356,7 +378,9 @@ func (s *Sink) watchMissing() {
 				slog.String("topic", topic))
 		}
 		if len(found) > 0 {
-			s.slots.renew() // they know another topic by that name
+			for _, slots := range s.slots {
+				slots.renew() // they know another topic by that name
+			}
 			s.proven.forget(found)
 		}
 		if s.missing.remove(found) {

@@ -24,7 +24,7 @@ func (s *Sink) Publish(ctx context.Context, records []node.Record) []error {
 	if len(records) == 0 {
 		return nil
 	}
-	if s.silent.count.Load() == 0 {
+	if s.silent.count.Load() == 0 && s.alike(records) {
 		return s.publishWithin(ctx, s.config.PublishTimeout, records)
 	}
 	results := make([]error, len(records))
@@ -39,13 +39,23 @@ func (s *Sink) Publish(ctx context.Context, records []node.Record) []error {
 	return results
 }
 
-// publishSome publishes the records at these indexes.
+// publishSome publishes the records at these indexes, those of each compression through clients of their own.
 func (s *Sink) publishSome(
 	ctx context.Context, patience time.Duration, records []node.Record, indexes []int, results []error,
 ) {
-	if len(indexes) == 0 {
-		return
+	var all sync.WaitGroup
+	for _, alike := range s.byCompression(records, indexes) {
+		if len(alike) > 0 {
+			all.Go(func() { s.publishAlike(ctx, patience, records, alike, results) })
+		}
 	}
+	all.Wait()
+}
+
+// publishAlike publishes the records at these indexes, whose topics have one compression.
+func (s *Sink) publishAlike(
+	ctx context.Context, patience time.Duration, records []node.Record, indexes []int, results []error,
+) {
 	some := make([]node.Record, len(indexes))
 	for n, i := range indexes {
 		some[n] = records[i]
@@ -91,7 +101,7 @@ func isUnknown(err error) bool {
 		!errors.Is(err, node.ErrUnsent)
 }
 
-// publishWithin publishes records within a time limit.
+// publishWithin publishes records, whose topics have one compression, within a time limit.
 func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records []node.Record) []error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -277,9 +287,10 @@ func (p *publication) record(i int) *kgo.Record {
 
 // publish settles every record of p, soon after ctx is done at the latest.
 func (s *Sink) publish(ctx context.Context, p *publication) {
-	pair := s.slots.take(ctx, p.topics())
+	slots := s.slots[s.compression(p.records[0].Topic)]
+	pair := slots.take(ctx, p.topics())
 	if pair != nil {
-		defer s.slots.give(pair)
+		defer slots.give(pair)
 	}
 	if until, limited := ctx.Deadline(); pair == nil || limited && time.Until(until) < s.config.PublishTimeout/10 {
 		p.settleRest(fmt.Errorf("publish: all %d connections were in use: %w", maxSlots, node.ErrUnsent))
@@ -333,9 +344,9 @@ func (s *Sink) attempt(ctx context.Context, p *publication, pair *slot, indexes 
 	var refused []int
 	var bulk sync.WaitGroup
 	bulk.Go(func() { refused = s.publishInBulk(ctx, pair.bulk, p, normal) })
-	s.publishCarefully(ctx, pair.careful, p, delicate)
+	s.publishCarefully(ctx, pair, p, delicate)
 	bulk.Wait()
-	s.publishCarefully(ctx, pair.careful, p, refused)
+	s.publishCarefully(ctx, pair, p, refused)
 }
 
 // publishable returns the records whose topic is not known to be missing, and settles the others.
@@ -425,6 +436,9 @@ const giveUpAfter = dialTimeout + 2*requestOverhead
 //
 // Record 1 would be tried again after record 2.
 func (s *Sink) produce(ctx context.Context, through *producer, p *publication, indexes []int) []result {
+	if len(indexes) == 0 {
+		return nil
+	}
 	results := make([]result, len(indexes))
 	client, beat, err := through.get()
 	if err != nil {

@@ -35,8 +35,8 @@ type silentPartitions struct {
 	watched bool
 }
 
-// topicCounts is how many partitions topics have, as a client or the look-out has seen last: of mostTopics at most. It
-// is safe for concurrent use.
+// topicCounts is a number for each topic, such as how many partitions it has, as a client or the look-out has seen it
+// last: of mostTopics at most. It is safe for concurrent use.
 type topicCounts struct {
 	mu     sync.RWMutex
 	counts map[string]int
@@ -51,7 +51,7 @@ func (t *topicCounts) set(topic string, n int) {
 	t.counts[topic] = n
 }
 
-// of returns how many partitions a topic has; 0 if that is not known.
+// of returns the number of a topic; 0 if that is not known.
 func (t *topicCounts) of(topic string) int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -3,6 +3,7 @@ package kafka
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,12 +17,15 @@ type Sink struct {
 	log     *slog.Logger
 	repeats repeats
 
-	slots   *slots
+	slots   [compressions]*slots // by the compression of the topic
 	admin   *producer
 	missing missingTopics
 	silent  silentPartitions
 	proven  provenPartitions
 	window  window
+
+	// tooLarge is the size of the smallest record that each topic has refused for it.
+	tooLarge topicCounts
 
 	// mu guards closed, which says whether Close has begun.
 	mu         sync.Mutex
@@ -39,9 +43,11 @@ func NewSink(config SinkConfig) (*Sink, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	for _, options := range [][]kgo.Opt{config.bulkOptions(), config.carefulOptions()} {
-		if err := kgo.ValidateOpts(options...); err != nil {
-			return nil, fmt.Errorf("configure Kafka client: %w", err)
+	for codec := range Compression(compressions) {
+		for _, options := range [][]kgo.Opt{config.bulkOptions(codec), config.carefulOptions(codec)} {
+			if err := kgo.ValidateOpts(options...); err != nil {
+				return nil, fmt.Errorf("configure Kafka client: %w", err)
+			}
 		}
 	}
 	s := &Sink{
@@ -50,17 +56,51 @@ func NewSink(config SinkConfig) (*Sink, error) {
 		admin:  &producer{options: config.options()},
 		stop:   make(chan struct{}),
 	}
-	s.slots = &slots{
-		taken: make(chan struct{}, maxSlots),
-		make: func() *slot {
-			return &slot{
-				knows:   make(map[string]bool),
-				bulk:    &producer{options: append(config.bulkOptions(), s.silent.partitioner())},
-				careful: &producer{options: append(config.carefulOptions(), s.silent.partitioner())},
-			}
-		},
+	for codec := range s.slots {
+		s.slots[codec] = &slots{
+			taken: make(chan struct{}, maxSlots), make: func() *slot { return s.newSlot(Compression(codec)) },
+		}
 	}
 	return s, nil
+}
+
+// newSlot returns a slot for topics of that compression.
+func (s *Sink) newSlot(codec Compression) *slot {
+	with := func(options []kgo.Opt) *producer { return &producer{options: append(options, s.silent.partitioner())} }
+	made := &slot{
+		knows: make(map[string]bool),
+		bulk:  with(s.config.bulkOptions(codec)), careful: with(s.config.carefulOptions(codec)),
+	}
+	if densest := codec.densest(); densest != codec {
+		made.dense = with(s.config.carefulOptions(densest))
+	}
+	return made
+}
+
+// compression returns how what goes on a topic is compressed.
+func (s *Sink) compression(topic string) Compression {
+	if s.config.Compression == nil {
+		return Uncompressed
+	}
+	return s.config.Compression(topic)
+}
+
+// byCompression parts the records at these indexes by the compression of their topics. It keeps their order.
+func (s *Sink) byCompression(records []node.Record, indexes []int) (parts [compressions][]int) {
+	for _, i := range indexes {
+		codec := s.compression(records[i].Topic)
+		parts[codec] = append(parts[codec], i)
+	}
+	return parts
+}
+
+// alike reports whether the topics of all records have one compression.
+func (s *Sink) alike(records []node.Record) bool {
+	if s.config.Compression == nil {
+		return true
+	}
+	first := s.compression(records[0].Topic)
+	return !slices.ContainsFunc(records, func(r node.Record) bool { return s.compression(r.Topic) != first })
 }
 
 // Close closes all connections. Records that are being published are given up: their outcome is unknown.
@@ -73,7 +113,9 @@ func (s *Sink) Close() {
 	s.closed = true
 	close(s.stop)
 	s.mu.Unlock()
-	s.slots.close()
+	for _, slots := range s.slots {
+		slots.close()
+	}
 	s.admin.close()
 	s.background.Wait()
 }

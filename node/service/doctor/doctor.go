@@ -192,6 +192,7 @@ func (e *examination) examine(ctx context.Context) {
 	look("retention", &e.noKafka, e.retention)
 	look("compaction", &e.noKafka, e.compaction)
 	look("message sizes", &e.noKafka, e.messageSizes)
+	look("compression", &e.noKafka, e.compression)
 	look("consumer group", &e.noKafka, e.group)
 	if e.config.Store.IsJournal() { // each node has its own part, which the listener tells of
 		look("journal", &e.noKafka, e.journal)

@@ -205,6 +205,9 @@ func TestPlantedMistakes(t *testing.T) {
 			{"small output", func(d *deployment, _ *doctor.Options) {
 				d.alter(d.out, "max.message.bytes", "1000")
 			}, "message sizes", doctor.Warning, "OUT", "max.message.bytes is 1000", "max.message.bytes=1048588"},
+			{"compressed by brokers", func(d *deployment, _ *doctor.Options) {
+				d.alter(d.target, "compression.type", "zstd")
+			}, "compression", doctor.Note, "TARGET", "is zstd, and its route has none", "compression.type=producer"},
 			{"no grant", func(d *deployment, _ *doctor.Options) {
 				d.exec("REVOKE DELETE ON messages FROM " + d.role)
 			}, "grants", doctor.Error, "messages", "no right to DELETE", "GRANT SELECT, INSERT, UPDATE, DELETE"},

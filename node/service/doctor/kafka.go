@@ -476,6 +476,26 @@ func (e *examination) messageSizes(context.Context) (string, error) {
 	return fmt.Sprintf("up to %d bytes", largest), nil
 }
 
+// compression sees whether brokers compress what comes out in another way than the routes say.
+func (e *examination) compression(context.Context) (string, error) {
+	compressionOf := e.config.Compression()
+	for _, t := range e.named(false) {
+		wanted := kafka.Uncompressed
+		if compressionOf != nil {
+			wanted = compressionOf(t.name)
+		}
+		has := strings.Replace(t.settings["compression.type"], "uncompressed", kafka.Uncompressed.String(), 1)
+		if t.input || has == "" || has == "producer" || has == wanted.String() {
+			continue
+		}
+		e.find(Note, t.kind(), "compression.type is "+t.settings["compression.type"]+", and its route has "+
+			wanted.String(),
+			"The brokers compress what comes out once more, and consumers need a codec for what the topic says.",
+			"Set compression.type=producer on it, or the compression of the route to "+has+".")
+	}
+	return "as the routes say", nil
+}
+
 // group looks at the consumer group.
 func (e *examination) group(ctx context.Context) (string, error) {
 	described, err := kadm.NewClient(e.client).DescribeGroups(ctx, e.config.Group)
