@@ -108,7 +108,7 @@ func TestGuardRefuses(t *testing.T) {
 	}
 	whole := func(request string) []byte { return frame(uint32(len(request)), request) }
 	create := kmsg.NewPtrCreateTopicsRequest()
-	create.SetVersion(5)
+	create.SetVersion(4)
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "t", 1<<30, 1
 	create.Topics = append(create.Topics, topic)
