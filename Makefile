@@ -79,9 +79,9 @@ ONE_THREAD := ^(TestModelTable|TestProofTable|TestSimBench|TestSimBroken|TestSim
 # theirs under it.
 PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown|Test(Client|Compression|Lane|Move|Window)?Sentences|Test(Callbacks|Control|HTTP|Moving|Queues|Windows)Page)$$
 
-# Tests of cmd/chronos whose nodes are processes of the built binary, which the race detector does not watch: it would
-# watch them send and read thousands of messages. Nodes and commands that run in the process of a test are watched.
-PROCESSES := ^(TestEndToEnd.*|TestE2E(BulkCancel|FoundTargets|HTTP|Series|WithoutKafka)|TestJournal(Inputs|Processes)|TestMixedVersions)$$
+# Tests of cmd/chronos whose nodes are processes of the built binary, or whose clients are, which the race detector does not
+# watch: it would watch them send and read thousands of messages. Nodes and commands that run in the process of a test are watched.
+PROCESSES := ^(TestClientsOf.*|TestEndToEnd.*|TestE2E(BulkCancel|FoundTargets|HTTP|Series|WithoutKafka)|TestJournal(Inputs|Processes)|TestMixedVersions)$$
 
 # Tests of chronos bench, which sends and reads as fast as it can: its package's own tests run under the race detector.
 MEASURING := ^TestBench(AsksWhere|Interrupted|OnServers|Other)?$$
@@ -161,7 +161,7 @@ race-cases:
 # What race has no time for, in three rows: commands whose nodes are processes, which need servers; the tests of simulator,
 # laboratory and chaos suite; and the worlds of journals.
 rest: ## Run the tests that race leaves to test-all
-	scripts/setup compiler solvers
+	scripts/setup compiler solvers clients
 	$(if $(PARTLY),scripts/with-servers )$(MAKE) --no-print-directory -j3 rest-processes rest-sims rest-worlds
 
 rest-processes:
@@ -178,7 +178,7 @@ race-pooler: ## Run the tests of the Postgres store through a pooler that race l
 	scripts/with-servers go test $(RACE) -shuffle=on -run '$(POOLER)' -timeout 20m ./node/store/postgres
 
 race-plain: ## Run with the race detector what race runs without; and 5,000 timers and a large takeover on real servers
-	scripts/setup compiler
+	scripts/setup compiler clients
 	$(if $(PLAIN),go test $(RACE) -shuffle=on -timeout 20m $(PLAIN))
 	$(if $(WORLDLY),go test $(RACE) -run '$(ENGINES)' -timeout 20m $(WORLDLY))
 	$(if $(PARTLY)$(CASED)$(MANY),scripts/with-servers go test $(RACE) -run '$(UNWATCHED)|$(MASSES)' -timeout 30m $(sort $(PARTLY) $(CASED) $(MANY)))
