@@ -194,6 +194,31 @@ func submitBurst(t *testing.T, brokers, input string, topics ...string) (lines [
 	return lines
 }
 
+// kcatOf returns the commands of kcat that pages show, for the broker at an address, of which none waits for more
+// records or for long.
+func kcatOf(t *testing.T, address string, pages ...string) (commands []string) {
+	t.Helper()
+	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range block.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.SplitSeq(strings.ReplaceAll(found[1], "\\\n", " "), "\n") {
+				if strings.Contains(line, "kcat ") {
+					commands = append(commands, strings.NewReplacer(
+						"127.0.0.1:9092", address, "kcat -C", "kcat -C -e", "+5 sec", "+1 sec").Replace(line))
+				}
+			}
+		}
+	}
+	if len(commands) < 4 {
+		t.Errorf("%q are the commands of kcat: are they written otherwise now?", commands)
+	}
+	return commands
+}
+
 // readBy has every client read topics, and asks that each prints these lines.
 func (f *foreigners) readBy(t *testing.T, brokers string, topics, want []string) {
 	t.Helper()
@@ -258,6 +283,23 @@ func TestClientsOfDev(t *testing.T) {
 			out := call(t, f.tool(c.main, append(slices.Clone(at), c.args...)...), "", "")
 			if !regexp.MustCompile(c.want).MatchString(out) {
 				t.Errorf("%s %q prints\n%s\nwant %s", c.main, c.args, out, c.want)
+			}
+		}
+	})
+	t.Run("kcat of pages", func(t *testing.T) {
+		f.installed(t, "kcat")
+		order := submission("order-4", time.Now().Add(time.Hour), nil)
+		order.Key = []byte("customer-7")
+		produce(t, address, order)
+		for _, command := range kcatOf(t, address, "../../README.md", "../../docs/CONTROL.md") {
+			if out := call(t, []string{"bash", "-c", command}, "", ""); strings.Contains(command, " -C ") && out == "" {
+				t.Errorf("%s prints nothing", command)
+			}
+			if strings.Contains(command, "chronosDeadline") {
+				p.stdout.await(t, `fired  \S*-\S*-\S*-`, 1)
+			}
+			if strings.Contains(command, "chronosAction") {
+				p.stdout.await(t, `outcome  order-4  cancel: cancelled`, 1)
 			}
 		}
 	})
