@@ -3,8 +3,13 @@ package observe_test
 import (
 	"bytes"
 	"fmt"
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -165,6 +170,78 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Goal: Prometheus takes the configurations that are shipped. Method: the keys of each are compared with those that the
+// source of Prometheus has, in the version of go.mod.
+func TestPrometheusTakesConfiguration(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/prometheus/prometheus").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(out)), "config", "config.go")
+	top, global := keysOf(t, source, "Config"), keysOf(t, source, "GlobalConfig")
+	scrape := keysOf(t, source, "ScrapeConfig")
+	scrape["static_configs"] = true // of another package, as all ways to find targets are
+	for _, name := range []string{"prometheus.yml", "../ship/compose/prometheus.yml"} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Global  map[string]any   `yaml:"global"`
+			Scrapes []map[string]any `yaml:"scrape_configs"`
+			All     map[string]any   `yaml:",inline"`
+		}
+		if err := yaml.Unmarshal(content, &file); err != nil {
+			t.Fatal(err)
+		}
+		check := func(where string, keys map[string]any, known map[string]bool) {
+			for key := range keys {
+				if !known[key] {
+					t.Errorf("%s: %s has the key %s, which Prometheus does not know", name, where, key)
+				}
+			}
+		}
+		check("the top", file.All, top)
+		check("global", file.Global, global)
+		for _, one := range file.Scrapes {
+			check("an entry of scrape_configs", one, scrape)
+		}
+		if len(file.Scrapes) == 0 {
+			t.Errorf("%s scrapes nothing", name)
+		}
+	}
+}
+
+// keysOf returns the keys of YAML that a struct of a file of Go is made of.
+func keysOf(t *testing.T, path, name string) map[string]bool {
+	t.Helper()
+	file, err := goparser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, is := n.(*ast.TypeSpec)
+		if !is || spec.Name.Name != name {
+			return true
+		}
+		for _, field := range spec.Type.(*ast.StructType).Fields.List {
+			if field.Tag != nil {
+				tag := reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("yaml")
+				key, _, _ := strings.Cut(tag, ",")
+				keys[key] = true
+			}
+		}
+		return false
+	})
+	if len(keys) < 5 {
+		t.Fatalf("%s has %d keys in %s: is it written otherwise now?", name, len(keys), path)
+	}
+	return keys
 }
 
 // Goal: the configuration of Prometheus names the rules that are there. Method: it is parsed.
