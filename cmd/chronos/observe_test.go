@@ -122,6 +122,30 @@ func (l *listener) awaitMetric(t *testing.T, name string, labels ...string) {
 	})
 }
 
+// Goal: whoever prefers OpenMetrics gets a format that all metrics are allowed in. Method: a node is asked as such a
+// client asks, and what it answers is parsed as what it says that it is.
+func TestMetricsWithoutOpenMetrics(t *testing.T) {
+	p, _ := dev(t)
+	at := p.stdout.await(t, `A page, metrics and health: (http://\S+)`, 1)[1]
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }() // It was read.
+	if format := expfmt.ResponseFormat(response.Header); format.FormatType() != expfmt.TypeTextPlain {
+		t.Fatalf("the metrics come as %s", format)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	if families, err := parser.TextToMetricFamilies(response.Body); err != nil || len(families) < 50 {
+		t.Errorf("%d metrics are read, error %v", len(families), err)
+	}
+}
+
 // Goal: probes and metrics tell what happens to a node, and every metric of alerts and dashboard is there and moves.
 // Method: a node on a real Postgres that is cut off twice, with messages that come too late, twice, or are none, with a
 // topic that is deleted, and with the claim of a node that has died.

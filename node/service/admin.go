@@ -51,9 +51,10 @@ func (s *Service) listen(ctx context.Context) error {
 // mount mounts what the listener serves.
 func (s *Service) mount() {
 	registry := s.metrics.Registry()
+	// Not as OpenMetrics, which forbids a histogram of negative values to have a sum: chronos_lateness_seconds is one.
 	s.admins.Handle("GET /metrics", admin.Open, promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
-		MaxRequestsInFlight: 4, Timeout: 10 * time.Second, EnableOpenMetrics: true,
+		MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 	}))
 	s.admins.Health(s.live, s.ready)
 	s.mountAPI()
