@@ -36,17 +36,6 @@ type backlog struct {
 	// seen is what the clock said, with the timing advance, at the last claim that has left nothing of what had fallen
 	// due; the zero time for none.
 	seen time.Time
-
-	rounds rounds
-	missed missed
-}
-
-// missed are the occurrences that a round has left behind: of series that catch up, the first one due at first and the
-// last one at last; the zero times for none. Between two looks at what fell due lately there is one for these. Sought
-// says that it was made.
-type missed struct {
-	first, last time.Time
-	sought      bool
 }
 
 // look says what a claim is for.
@@ -55,7 +44,6 @@ type look int
 const (
 	fromOldest look = iota
 	forLate         // what fell due lately
-	forMissed       // occurrences of series that catch up
 )
 
 const (
@@ -68,26 +56,20 @@ const (
 
 // ask returns what to claim for now (monotonic): from which instant on and until which one, at latest; the zero times
 // for all there is. After the wall clock was set back, one look finds nothing.
-func (b *backlog) ask(now time.Duration, latest time.Time) (l look, from, until time.Time) {
-	resting := b.rounds.resting(now)
+func (b *backlog) ask(now time.Duration) (l look, from time.Time) {
 	switch {
-	case !resting && b.owed > 0:
-	case !b.missed.first.IsZero() && !b.missed.sought:
-		return forMissed, b.missed.first, b.missed.last
-	case !resting && !b.there:
+	case !b.there || b.owed > 0:
 	case now >= b.next:
-		return forLate, b.looked.Add(-lateFor).Truncate(time.Microsecond), time.Time{}
-	case b.more || resting:
-		return forLate, b.begin, time.Time{}
+		return forLate, b.looked.Add(-lateFor).Truncate(time.Microsecond)
+	case b.more:
+		return forLate, b.begin
 	}
-	return fromOldest, b.rounds.cursor, b.rounds.until(latest)
+	return fromOldest, time.Time{}
 }
 
 // oldest notes a claim of n messages from the oldest on, which began at a monotonic instant and what the wall clock had
 // lapsed, and whether it has left something that may be shared.
 func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interval time.Duration, more bool) {
-	rounds, missed := b.rounds, b.missed
-	missed.sought = missed.sought && b.there && more // where there is no look at what fell due lately between two
 	switch {
 	case !more:
 		*b = backlog{seen: lapsed}
@@ -96,7 +78,6 @@ func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interva
 	default:
 		b.owed = max(0, b.owed-n)
 	}
-	b.rounds, b.missed = rounds, missed
 }
 
 // failed notes that a claim from the oldest on failed, which began and ended at monotonic instants and what the wall
@@ -107,13 +88,6 @@ func (b *backlog) failed(started, ended time.Duration, lapsed time.Time) {
 		b.begin = b.looked.Add(-lateFor).Truncate(time.Microsecond)
 	}
 	b.there, b.owed, b.next, b.again = true, 0, started, ended+(ended-started)
-}
-
-// rest notes that all was gone through by a claim that began at a monotonic instant and what the wall clock had lapsed,
-// so that for a while only what falls due lately is asked for.
-func (b *backlog) rest(started time.Duration, lapsed time.Time, interval time.Duration) {
-	b.looked, b.next = b.since(lapsed), started+interval
-	b.begin, b.more = b.looked.Add(-lateFor).Truncate(time.Microsecond), false
 }
 
 // since returns from when on nothing has been looked for, at an instant at which looks for what fell due lately begin:
@@ -136,34 +110,9 @@ func (b *backlog) lately(n int, started time.Duration, lapsed, from time.Time, i
 	if started >= b.next {
 		b.looked, b.begin, b.next = lapsed, from, started+interval
 	}
-	b.more, b.missed.sought = more, false
+	b.more = more
 	if !more || started >= b.again {
 		b.again = 0
-		b.owes(n, started)
-	}
-}
-
-// sought notes a claim of n messages for occurrences that were left behind, and whether it may have left some of these.
-func (b *backlog) sought(n int, started time.Duration, more bool) {
-	if !more {
-		b.missed = missed{}
-	}
-	b.missed.sought = true
-	b.owes(n, started)
-}
-
-// vain notes that a claim failed that was for what fell due lately, or for occurrences that were left behind: the next
-// one is for the other of the two. Where it was for too many of these, it is for the first one alone from now on; a
-// round finds the others.
-func (b *backlog) vain(l look) {
-	if b.missed.sought = l == forMissed; b.missed.sought {
-		b.missed.last = b.missed.first
-	}
-}
-
-// owes notes that n messages were claimed that are not the oldest. In a rest that is owed to nobody.
-func (b *backlog) owes(n int, started time.Duration) {
-	if !b.rounds.resting(started) {
 		b.owed += max(1, n)
 	}
 }
@@ -171,29 +120,8 @@ func (b *backlog) owes(n int, started time.Duration) {
 // shared reports whether there was a claim of what fell due lately since the backlog began.
 func (b *backlog) shared() bool { return b.there && !b.begin.IsZero() }
 
-// recurred notes an occurrence when the wall clock had lapsed, which no look at what fell due lately finds if it was
-// due before that.
-func (b *backlog) recurred(at, lapsed time.Time) {
-	if !b.looked.IsZero() {
-		lapsed = b.looked
-	}
-	if !at.Before(lapsed.Add(-lateFor)) {
-		return
-	}
-	if m := &b.missed; m.first.IsZero() {
-		m.first, m.last = at, at
-	} else if at.Before(m.first) {
-		m.first = at
-	} else if at.After(m.last) {
-		m.last = at
-	}
-}
-
 // sharable reports whether the claims on a lane may be shared. What comes must not jump what waits for its place in a
 // pace, nor what it stands behind in its line.
-//
-// Where a partition is silent, a pace is no reason: what waits for that partition would be all of each claim, which the
-// pace makes small.
-func (f *firer) sharable(lane string, silent bool) bool {
-	return (silent || f.config.PaceOf(lane) == 0) && (!IsCallback(lane) || !f.config.Callbacks.lane(lane).Ordered)
+func (f *firer) sharable(lane string) bool {
+	return f.config.PaceOf(lane) == 0 && (!IsCallback(lane) || !f.config.Callbacks.lane(lane).Ordered)
 }

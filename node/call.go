@@ -42,8 +42,10 @@ func (f *firer) announced(stored []Message) {
 }
 
 // call hands messages to the sink of callbacks. What it says of one is about that one: nothing else is put off,
-// doubted or given back for it, whatever it is.
-func (p *publisher) call(ctx context.Context, held []*holding) {
+// doubted or given back for it, whatever it is. But what belongs to a host that does not answer is parked, so that it
+// is not in the way of others: on a lane without lines, since there may be as many of these as there are messages. It
+// returns, for each part that it has learned something of, whether that works.
+func (p *publisher) call(ctx context.Context, held []*holding) map[Part]error {
 	records := make([]Record, len(held))
 	for i := range held {
 		records[i] = called(&held[i].Ready)
@@ -53,8 +55,9 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 	errs, _, took := p.publish(WithBegins(ctx, begins), records, nil)
 	var fired []Message
 	var settled []Next
-	var again, over []failure
+	var again, over, parked []failure
 	var unsent []*holding
+	verdicts := map[Part]error{}
 	for i, h := range held {
 		if untried(errs[i]) && !errors.Is(errs[i], ErrRejected) {
 			unsent = append(unsent, h)
@@ -65,15 +68,26 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 			settled = append(settled, h.next)
 		case errors.Is(errs[i], ErrRejected):
 			over = append(over, failure{holding: h, err: errs[i], took: took})
+		case unavailable(errs[i]) && untried(errs[i]) && !p.config.Callbacks.lane(h.Lane).Ordered:
+			parked = append(parked, failure{holding: h, err: errs[i], took: took})
 		default:
 			again = append(again, failure{holding: h, err: errs[i], took: took})
+		}
+		if h.Part != "" && (unavailable(errs[i]) || !untried(errs[i])) {
+			verdicts[h.Where()] = errs[i]
+			if !unavailable(errs[i]) {
+				verdicts[h.Where()] = nil // it has answered, whatever it said
+				p.partWorks(h.Where())
+			}
 		}
 	}
 	p.spare(unsent)
 	p.acknowledged(fired, took)
 	p.settler.add(settled)
-	p.callLater(again)
+	p.callLater(append(again, p.park(ctx, parked)...))
 	p.giveUp(over)
+	p.probeBehind(holdings(over))
+	return verdicts
 }
 
 // called returns what the sink of callbacks is handed for a message: the record with what the request is to tell of it.
@@ -114,10 +128,24 @@ func (p *publisher) callLater(failed []failure) {
 		}
 		took = max(took, f.took)
 		messages = append(messages, f.Message)
-		releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: untried(f.err)})
+		releases = append(releases, Release{
+			Claim: f.Claim, Part: p.partOf(&f), Due: retry, Unsent: untried(f.err),
+		})
 	}
 	p.observe(Unpublished{Messages: messages, Err: failed[0].err, Retry: earliest, Took: took})
 	p.settler.putOff(releases)
+}
+
+// partOf returns the name of the part on which a callback waits that is put off: that of its host, if that has let it
+// run into its time limit, and where it was before, if nothing was learned of its host.
+func (p *publisher) partOf(f *failure) string {
+	switch at := f.part(); {
+	case untried(f.err) && !unavailable(f.err):
+		return f.Part
+	case unavailable(f.err) && !p.config.Callbacks.lane(f.Lane).Ordered && p.partFails(at, at == f.Where()):
+		return at.Name
+	}
+	return ""
 }
 
 // callBackoff returns how long to wait after that many attempts.

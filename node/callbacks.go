@@ -215,8 +215,9 @@ type pace struct {
 	// calls says that the sink makes callbacks: what it answers is about one message, and not about its lane.
 	calls bool
 
-	// publishers is how many publishes are under way at the same time.
-	publishers int
+	// publishers is how many publishes are under way at the same time, and probes how many of them are of lanes or
+	// parts in doubt, at most.
+	publishers, probes int
 
 	// batch is how many messages there are in one publish, and held how many wait on the schedule, at most: of one lane
 	// deep times as many as are published at the same time, if that is not 0.
@@ -230,7 +231,7 @@ type pace struct {
 // topicPace is the pace of topics.
 func topicPace(c *Config) pace {
 	return pace{
-		publishers: publishers, batch: c.batch(), held: scheduleBatches * c.batch(),
+		publishers: publishers, probes: 1, batch: c.batch(), held: scheduleBatches * c.batch(),
 		hold: c.HoldTime, publish: c.PublishTimeout(), young: c.PublishableAge(),
 	}
 }
@@ -239,7 +240,7 @@ func topicPace(c *Config) pace {
 func callPace(c *Config) pace {
 	like := Config{HoldTime: c.CallbackHoldTime()}
 	return pace{
-		calls: true, publishers: callers, batch: 1, held: 8 * callers, deep: 8,
+		calls: true, publishers: callers, probes: callers / 4, batch: 1, held: 8 * callers, deep: 8,
 		hold: like.HoldTime, publish: like.PublishTimeout(), young: like.PublishableAge(),
 	}
 }

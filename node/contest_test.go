@@ -67,7 +67,7 @@ func TestContestedAgain(t *testing.T) {
 		refusals := 0
 		w.refuse = func(node.Record) error {
 			if refusals++; refusals == 1 {
-				return node.ErrUnavailable
+				return errSilent
 			}
 			return nil
 		}

@@ -57,13 +57,10 @@ type Look = look
 const (
 	FromOldest = fromOldest
 	ForLate    = forLate
-	ForMissed  = forMissed
 )
 
 // Ask is ask.
-func (b *Backlog) Ask(now time.Duration, latest time.Time) (l Look, from, until time.Time) {
-	return b.b.ask(now, latest)
-}
+func (b *Backlog) Ask(now time.Duration) (l Look, from time.Time) { return b.b.ask(now) }
 
 // Oldest is oldest.
 func (b *Backlog) Oldest(n int, started time.Duration, lapsed time.Time, interval time.Duration, more bool) {
@@ -75,30 +72,9 @@ func (b *Backlog) Lately(n int, started time.Duration, lapsed, from time.Time, i
 	b.b.lately(n, started, lapsed, from, interval, more)
 }
 
-// Sought is sought.
-func (b *Backlog) Sought(n int, started time.Duration, more bool) { b.b.sought(n, started, more) }
-
 // Failed is failed.
 func (b *Backlog) Failed(started, ended time.Duration, lapsed time.Time) {
 	b.b.failed(started, ended, lapsed)
-}
-
-// Rest is rest.
-func (b *Backlog) Rest(started time.Duration, lapsed time.Time, interval time.Duration) {
-	b.b.rest(started, lapsed, interval)
-}
-
-// Recurred is recurred.
-func (b *Backlog) Recurred(at, lapsed time.Time) { b.b.recurred(at, lapsed) }
-
-// Claimed is rounds.claimed.
-func (b *Backlog) Claimed(started time.Duration, first *Ready, to time.Time) (over bool) {
-	return b.b.rounds.claimed(started, first, to)
-}
-
-// Took is rounds.took.
-func (b *Backlog) Took(took, most, ended time.Duration, until time.Time, whole, through bool) {
-	b.b.rounds.took(took, most, ended, until, whole, through)
 }
 
 // Undone hands items to a store that answers that some are locked, one call of most items after the other, until no
@@ -116,4 +92,46 @@ func Undone(items []int, most int, locked func(int) bool, now time.Duration) (le
 		dropped += u.done(part, answers, now, random)
 	}
 	return u.len(), dropped
+}
+
+// LaneSchedule is schedule, for tests that publish nothing.
+type LaneSchedule struct{ s *schedule }
+
+// NewLaneSchedule returns one of topics with some lanes, each of at most so many batches at the same time.
+func NewLaneSchedule(c *Config, clock Clock, lanes []string, most int) *LaneSchedule {
+	return &LaneSchedule{newSchedule(c, clock, lanes, topicPace(c), func(string) int { return most })}
+}
+
+// Hold has it hold n messages of a part that are due now.
+func (s *LaneSchedule) Hold(at Part, n int) {
+	for range n {
+		var h holding
+		h.Lane, h.Part, h.Deadline, h.since = at.Lane, at.Name, s.s.now(), s.s.mono()
+		h.Incarnation = uuid.New()
+		s.s.add([]*holding{&h})
+	}
+}
+
+// Take takes out a batch and returns how many messages of each part are in it, and what gives it back: all of it has
+// failed, or has come through.
+func (s *LaneSchedule) Take() (taken map[Part]int, done func(failed bool)) {
+	b := s.s.take(s.s.now(), 500, batchBytes)
+	taken = map[Part]int{}
+	for _, h := range b.holdings {
+		taken[h.Where()]++
+	}
+	return taken, func(failed bool) {
+		for _, l := range b.lanes {
+			if l.Name != "" {
+				s.s.doubt(l.Part, failed)
+			}
+		}
+		s.s.done(b, func(Part) (bool, bool) { return failed, true })
+	}
+}
+
+// Room returns how many messages fit in on a part.
+func (s *LaneSchedule) Room(at Part) int {
+	messages, _ := s.s.room(at)
+	return messages
 }

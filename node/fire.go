@@ -16,7 +16,8 @@ import (
 // publishers (publish.go), which empty it, and one settler (settle.go), so that claims, publishes and deletes overlap.
 //
 // Lanes keep to themselves. Each has a share of every claim and of the schedule, so that a backlog on one does not
-// keep another waiting, and a back-off of its own: what its sink says puts off nobody else.
+// keep another waiting, and a back-off of its own: what its sink says puts off nobody else. A part of a lane on which
+// messages are parked is a lane of its own (park.go).
 type firer struct {
 	*core
 
@@ -38,9 +39,6 @@ type firer struct {
 	// store again that has failed. Only the claimer uses them.
 	nextLook, storeRetry time.Duration
 
-	// alone says that the last claim was for a part of a round. Only the claimer uses it.
-	alone bool
-
 	// rationed is the one of the two that bounds the claim that is under way.
 	rationed *ration
 
@@ -50,21 +48,22 @@ type firer struct {
 	// mu guards what follows, which the publishers use too.
 	mu     sync.Mutex
 	lanes  []*laneLink
-	named  map[string]*laneLink
+	named  map[Part]*laneLink
 	turn   int           // the lane that comes first in the next claim
 	drawn  *rand.ChaCha8 // for the lanes
 	hungry bool          // the claimer has left something in the store for want of room
 }
 
-// laneLink is how the sink has taken to a lane lately, and whether there is more to claim on it.
+// laneLink is how the sink has taken to a lane lately, or to a part of one, and whether there is more to claim on it.
 type laneLink struct {
 	link
 
+	part       string        // the name of the part; empty for the lane itself
+	works      bool          // of a part: something has come through since it did not answer
 	retry      time.Duration // claim nothing before this monotonic instant
 	rest       time.Duration // look no sooner for what may have fallen due
 	failing    time.Duration // when a batch failed last
 	worked     time.Duration // when something came through last; 0 for never
-	silent     time.Duration // when something was not tried since its partition does not answer; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 	backlog    backlog       // how its claims are shared while that is so
 	look       look          // what the claim that is under way is for
@@ -92,7 +91,7 @@ func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *fir
 		part:     ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
 		batches:  ration{limit: schedule.pace.publish, most: c.config.batch()},
 	}
-	f.drawn, f.named = child(random), map[string]*laneLink{}
+	f.drawn, f.named = child(random), map[Part]*laneLink{}
 	f.meet()
 	f.settler = newSettler(c, f.pace, child(random))
 	f.settler.due, f.settler.moved = f.recurred, f.moved
@@ -178,13 +177,9 @@ func (f *firer) claim(ctx context.Context) {
 		}
 		lapsed := f.lapsed()
 		request := ClaimRequest{Node: f.id, Hold: f.pace.hold, Until: lapsed.Add(f.config.Lookahead)}
-		alone := f.alone
-		request.Lanes, request.Bytes = f.shares(started, all, request.Until)
+		request.Lanes, request.Bytes = f.shares(started, all)
 		request.Ahead = f.asksIdle(all, len(request.Lanes))
 		if len(request.Lanes) == 0 {
-			if alone {
-				continue // those that were passed over have their turn
-			}
 			f.confirm(ctx)
 			return
 		}
@@ -193,11 +188,8 @@ func (f *firer) claim(ctx context.Context) {
 			return // what the store would give away may be cancelled
 		}
 		result, err := f.store.Claim(context.WithoutCancel(ctx), request)
-		size := 0
-		for i := range result.Messages {
-			size += result.Messages[i].Size()
-		}
-		f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size)
+		lots, most := lotsOf(result.Messages)
+		f.rationed.took(f.clock.Mono()-started, err == nil, most.count*len(request.Lanes), most.size*len(request.Lanes))
 		if err != nil {
 			f.unclaimed(started, lapsed, request)
 			f.rest.quiet = false
@@ -209,7 +201,7 @@ func (f *firer) claim(ctx context.Context) {
 			return
 		}
 		f.claims.succeeded()
-		f.claimed(started, lapsed, &result, request)
+		f.claimed(started, lapsed, &result, request, lots)
 		f.rests(started, all, &result)
 		f.serve(ctx, started, asked, &result)
 	}
@@ -249,19 +241,14 @@ func (f *firer) serve(ctx context.Context, started time.Duration, asked asking, 
 // bound on its bytes sees to. On the lanes that it does not come to, the next claim begins. So on a way that is too
 // slow for four megabytes, four lanes with a message of a megabyte each come out one after the other.
 //
-// Where a lane goes round by parts (rounds.width) each part is a claim of its own. How long it takes decides on how
-// wide the next one is; with others beside it, on which much has to be gone through, it would get narrower and
-// narrower. The claim that follows is for the lanes that have no such part, all of them: beside many parts each of
-// these would wait for all of them.
-func (f *firer) shares(now time.Duration, all bool, latest time.Time) (shares []Share, bytes int) {
+// A part that has not answered has a share of a few messages, each time that it is to be tried.
+func (f *firer) shares(now time.Duration, all bool) (shares []Share, bytes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hungry = false
 	f.meet()
 	reaching := f.reaching()
-	most, turn, passed, alone := len(f.lanes), f.turn, -1, f.alone
-	f.alone = false
-	shutting := 0
+	turn, shutting, probes, longest := f.turn, 0, 0, f.longest(now)
 	for i := range f.lanes {
 		at := (turn + i) % len(f.lanes)
 		l := f.lanes[at]
@@ -277,38 +264,28 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) (shares []
 		if now < l.retry || !l.backlogged && (!all || now < l.rest) {
 			continue
 		}
-		free, size := f.schedule.room(l.lane)
-		if size <= 0 || !f.schedule.roomy(l.lane, free) {
+		free, size := f.schedule.room(l.where())
+		if l.probes() {
+			if probes == mostProbes || free <= 0 || size <= 0 || l.retry > longest {
+				continue
+			}
+			probes++
+			l.retry = now + l.probeWait()
+		} else if size <= 0 || !f.schedule.roomy(l.where(), free) {
 			f.hungry, l.backlogged = true, true
 			continue
 		}
-		if len(shares) == most {
-			l.backlogged = true // so that it comes next
-			continue
-		}
-		share := Share{Lane: l.lane, Limit: free, Bytes: size}
-		l.look, share.From, share.Until = l.backlog.ask(now, latest)
-		if l.look == fromOldest && l.backlog.rounds.width > 0 { // how long it takes decides on the next one
-			if len(shares) > 0 || alone {
-				if l.backlogged = true; passed < 0 {
-					passed = at
-				}
-				continue
-			}
-			most, f.alone = 1, true
-		}
+		share := Share{Lane: l.lane, Part: l.part, Limit: free, Bytes: size}
+		l.look, share.From = l.backlog.ask(now)
 		shares = append(shares, share)
 		f.turn = at + 1
 		if l.attempts > 1 && now-l.failing < restFor && !reaching && !l.backlogged {
 			l.rest = now + jittered(f.random, retryMax, 20)
 		}
 	}
-	if passed >= 0 {
-		f.turn = passed
-	}
 	f.rest.whole = len(shares)+shutting == len(f.lanes)
 	f.rationed = &f.part
-	if slices.ContainsFunc(shares, func(s Share) bool { return f.lane(s.Lane).look == fromOldest }) {
+	if slices.ContainsFunc(shares, func(s Share) bool { return f.lane(s.Where()).look == fromOldest }) {
 		f.rationed = &f.whole
 	}
 	messages, bytes := f.rationed.get()
@@ -316,110 +293,102 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) (shares []
 		share := &shares[i]
 		share.Limit = max(1, min(share.Limit, messages/len(shares)))
 		share.Bytes = max(1, min(share.Bytes, bytes/len(shares)))
-		f.rest.whole = f.rest.whole && share.From.IsZero() && share.Until.IsZero()
+		f.rest.whole = f.rest.whole && share.From.IsZero()
 	}
 	return shares, bytes
 }
 
+// lot is how much was claimed on a lane or part, in messages and in bytes.
+type lot struct{ count, size int }
+
+// lotsOf returns the lots of what was claimed, and how much the largest have. Each share is bounded by its part of the
+// ration: so a claim that is full on one of many lanes proves as much as one that is full on all.
+func lotsOf(claimed []Ready) (lots map[Part]lot, most lot) {
+	lots = make(map[Part]lot, 1)
+	for i := range claimed {
+		m := &claimed[i]
+		l := lots[m.Where()]
+		l = lot{l.count + 1, l.size + m.Size()}
+		lots[m.Where()] = l
+		most = lot{max(most.count, l.count), max(most.size, l.size)}
+	}
+	return lots, most
+}
+
 // claimed notes on which lanes there is more than their shares, after a claim that began at a monotonic instant and
 // what the wall clock had lapsed. Where something is unreadable there may be: the next claim does not find that again.
-func (f *firer) claimed(started time.Duration, lapsed time.Time, result *ClaimResult, request ClaimRequest) {
-	type lot struct { // what was claimed on a lane
-		count, size int
-		first, last *Ready
-	}
-	lots := map[string]lot{}
-	for i := range result.Messages {
-		m := &result.Messages[i]
-		l, some := lots[m.Lane]
-		if !some {
-			l.first = m
-		}
-		lots[m.Lane] = lot{l.count + 1, l.size + m.Size(), l.first, m}
-	}
+func (f *firer) claimed(
+	started time.Duration, lapsed time.Time, result *ClaimResult, request ClaimRequest, lots map[Part]lot,
+) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	reached, through := request.Reached(result.Messages)
 	for _, share := range request.Lanes[reached:] {
-		f.lane(share.Lane).backlogged = true
+		f.lane(share.Where()).backlogged = true
 	}
 	if reached < len(request.Lanes) {
-		f.turn = max(0, slices.Index(f.lanes, f.lane(request.Lanes[reached].Lane)))
+		f.turn = max(0, slices.Index(f.lanes, f.lane(request.Lanes[reached].Where())))
 	}
 	for i, share := range request.Lanes[:reached] {
-		l := f.lane(share.Lane)
-		lot, interval := lots[share.Lane], f.config.PollInterval
+		l := f.lane(share.Where())
+		lot, interval := lots[share.Where()], f.config.PollInterval
 		full := lot.count >= share.Limit || lot.size >= share.Bytes || slices.Contains(result.Unreadable, share.Lane) ||
 			!through && i == reached-1
-		round := f.goesRound(l)
-		if !round {
-			l.backlog.rounds = rounds{}
-		}
-		switch l.look {
-		case forLate: // what is overdue for longer is still there
+		switch {
+		case l.part != "":
+			l.backlogged = full && l.works
+			continue
+		case l.look == forLate: // what is overdue for longer is still there
 			l.backlog.lately(lot.count, started, lapsed, share.From, interval, full)
-			l.backlogged = full || !l.backlog.rounds.resting(started)
-			l.backlog.rounds.quick = f.clock.Mono() - started
-		case forMissed:
-			l.backlog.sought(lot.count, started, full)
 			l.backlogged = true
-		case fromOldest:
-			more := full || !share.Until.IsZero()
-			l.backlogged = more
-			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, f.isSilent(l)))
-			if round {
-				f.wentRound(l, share, started, lapsed, full, lot.first, lot.last)
-			}
+		default:
+			l.backlogged = full
+			l.backlog.oldest(lot.count, started, lapsed, interval, full && f.sharable(share.Lane))
 		}
-		shared := l.backlog.shared() && !l.backlog.rounds.resting(started)
-		f.schedule.owes(share.Lane, l.backlogged, shared)
+		f.schedule.owes(share.Lane, l.backlogged, l.backlog.shared())
 	}
 }
 
-// meet gets links to the lanes that the schedule has found since the last time, and drops those that it has forgotten.
-// The caller holds mu.
+// meet gets links to the lanes and parts that the schedule has found since the last time, and drops those that it has
+// forgotten. The caller holds mu.
 func (f *firer) meet() {
-	served := map[string]bool{}
-	for _, name := range f.schedule.names() {
-		served[name] = true
-		f.lane(name)
+	served := map[Part]bool{}
+	for _, at := range f.schedule.parts() {
+		served[at] = true
+		f.lane(at)
 	}
 	f.lanes = slices.DeleteFunc(f.lanes, func(l *laneLink) bool {
-		forgotten := !served[l.lane]
+		forgotten := !served[l.where()]
 		if forgotten {
-			delete(f.named, l.lane)
+			delete(f.named, l.where())
 		}
 		return forgotten
 	})
 }
 
-// lane returns the link of a lane. The caller holds mu.
-func (f *firer) lane(name string) *laneLink {
-	l := f.named[name]
+// lane returns the link of a part of a lane. The caller holds mu.
+func (f *firer) lane(at Part) *laneLink {
+	l := f.named[at]
 	if l == nil {
-		l = &laneLink{link: f.link(Fire, PortSink, f.drawn)}
-		l.lane = name
-		f.lanes, f.named[name] = append(f.lanes, l), l
+		l = &laneLink{link: f.link(Fire, PortSink, f.drawn), part: at.Name}
+		l.lane = at.Lane
+		f.lanes, f.named[at] = append(f.lanes, l), l
 	}
 	return l
 }
 
+func (l *laneLink) where() Part { return Part{l.lane, l.part} }
+
 // recurred has the claimer look at once on the lanes of occurrences that are due already: a series that catches up
 // comes out as fast as its lane takes it, and not once in each poll interval.
 func (f *firer) recurred(next []Next) {
-	lapsed := f.lapsed()
-	until := lapsed.Add(f.config.Lookahead)
+	until := f.lapsed().Add(f.config.Lookahead)
 	var lanes []string
-	f.mu.Lock()
 	for i := range next {
 		if !next[i].At.After(until) {
 			lanes = append(lanes, next[i].Of.Lane)
-			if l := f.lane(next[i].Of.Lane); f.silently(l, restFor) && !next[i].At.IsZero() {
-				l.backlog.recurred(next[i].At, lapsed)
-			}
 		}
 	}
-	f.mu.Unlock()
 	f.look(lanes)
 }
 
@@ -509,10 +478,8 @@ func (f *firer) look(lanes []string) {
 		return
 	}
 	f.mu.Lock()
-	now := f.clock.Mono()
 	for _, lane := range lanes {
-		l := f.lane(lane)
-		l.backlogged = l.backlogged || !l.backlog.rounds.resting(now) // or else at the next look
+		f.lane(Part{Lane: lane}).backlogged = true
 	}
 	f.mu.Unlock()
 	f.bell.Ring()
@@ -535,7 +502,10 @@ func (f *firer) fed() {
 func (f *firer) laneWorks(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.lane(name)
+	l := f.lane(Part{Lane: name})
+	if l.attempts > 0 {
+		f.probeAll(name)
+	}
 	l.succeeded()
 	l.retry, l.rest, l.worked = 0, 0, f.clock.Mono()
 }
@@ -560,14 +530,13 @@ func (f *firer) reaching() bool { return slices.ContainsFunc(f.lanes, f.lately) 
 // publish on it comes first. Otherwise this node could claim the same messages each time they fall due, and keep
 // them from its peers forever.
 //
-// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of its lane, on a node
-// that reaches brokers: the others would wait with it. There it is the rest between two rounds (backlog) that leaves
-// its messages to peers.
+// A batch of which nothing was tried, because it belongs to parts that do not answer, is no failure of its lane, on a
+// node that reaches brokers: it is parked, and the others would wait with it.
 func (f *firer) laneFails(name string, err error) (again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.lane(name)
-	if silent(err) && f.reaching() {
+	l := f.lane(Part{Lane: name})
+	if unavailable(err) && f.reaching() {
 		return false
 	}
 	again = l.attempts > 0
@@ -584,7 +553,7 @@ func (f *firer) laneFails(name string, err error) (again bool) {
 func (f *firer) giveBack(ctx context.Context, held []*holding) bool {
 	releases := make([]Release, len(held))
 	for i, h := range held {
-		releases[i] = Release{Claim: h.Claim, Unsent: true}
+		releases[i] = Release{Claim: h.Claim, Part: h.Part, Unsent: true}
 	}
 	wait := f.release(ctx, &f.releases, releases, f.settler.putOff)
 	if wait > 0 {

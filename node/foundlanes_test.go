@@ -54,7 +54,7 @@ func TestFoundLanesAreKept(t *testing.T) {
 		}
 		w.stored(at("x", "to.a", 5*time.Minute), at("y", "to.b", 8*time.Minute), at("z", "theirs", time.Minute))
 		silent := func(_ int, call string) (error, bool) {
-			if since := time.Since(w.began); call == "lanes" && since > 6*time.Minute && since < 10*time.Minute {
+			if since := time.Since(w.began); call == "parts" && since > 6*time.Minute && since < 10*time.Minute {
 				return errInjected, false
 			}
 			return nil, true

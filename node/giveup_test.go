@@ -147,7 +147,12 @@ func TestGivenUpByTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages = 10
 		w, c := refusing(t, messages, 5*time.Second)
-		first := w.run(c, nil)
+		first := w.run(c, func(_ int, call string) (error, bool) {
+			if call == "claim" && time.Since(w.began) > 5200*time.Millisecond {
+				return errInjected, false // or it might be the one that claims them again
+			}
+			return nil, true
+		})
 		under, goOn := first.hang()
 		pass(5200 * time.Millisecond)
 		c.Seed[0]++

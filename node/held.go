@@ -2,8 +2,8 @@ package node
 
 import "time"
 
-// Held is what the schedule of a node holds of one lane, claims that wait for their instant, and how much the lane's
-// part of the schedule has room for. It may hold a little more.
+// Held is what the schedule of a node holds of one lane, its parts included: claims that wait for their instant, and
+// how much the lane's part of the schedule has room for. It may hold a little more.
 type Held struct {
 	Lane                  string
 	Messages, Bytes       int
@@ -23,10 +23,19 @@ func (n *Node) Held() ([]Held, time.Duration) {
 func (s *schedule) all() []Held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Held, len(s.lanes))
-	for i, l := range s.lanes {
-		messages, bytes := s.part(l)
-		all[i] = Held{l.name, len(l.items), l.bytes, messages, bytes}
+	all := make([]Held, 0, len(s.lanes))
+	at := map[string]int{}
+	for _, l := range s.lanes {
+		messages, bytes := s.share(l)
+		i, some := at[l.Lane]
+		if !some {
+			i = len(all)
+			at[l.Lane] = i
+			all = append(all, Held{Lane: l.Lane})
+		}
+		h := &all[i]
+		h.Messages, h.Bytes = h.Messages+len(l.items), h.Bytes+l.bytes
+		h.MaxMessages, h.MaxBytes = h.MaxMessages+messages, h.MaxBytes+bytes
 	}
 	return all
 }

@@ -182,7 +182,7 @@ func TestSilentPartitionLast(t *testing.T) {
 		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "out" && len(r.Value) == 0 {
-				return node.ErrUnavailable
+				return errSilent
 			}
 			return nil
 		}
@@ -233,7 +233,7 @@ func TestSilentPartitionAlone(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = func(r node.Record) error {
 			if len(r.Value) == 0 {
-				return node.ErrUnavailable
+				return errSilent
 			}
 			return nil
 		}

@@ -176,7 +176,7 @@ func TestSilentPartition(t *testing.T) {
 		silent.Store(true)
 		w.refuse = func(r node.Record) error {
 			if silent.Load() && strings.Contains(string(r.Value), "silent") {
-				return node.ErrUnavailable
+				return errSilent
 			}
 			return nil
 		}

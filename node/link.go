@@ -102,6 +102,19 @@ func (r *ration) took(took time.Duration, well bool, messages, bytes int) {
 			r.halved = max(0, r.halved-1)
 		}
 	case took >= r.limit*3/4:
-		r.halved = min(bits.Len(uint(r.most)), r.halved+1) // which leaves one message
+		r.halve()
 	}
 }
+
+// tooMuch takes note that a call has moved so many messages and bytes, and that this took so long that there was no
+// time left for what comes after it. The next one moves half of it.
+func (r *ration) tooMuch(messages, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.most>>r.halved > max(1, messages/2) && batchBytes>>r.halved > bytes/2 {
+		r.halve()
+	}
+}
+
+// halve has the next call be half as large, down to one message. The caller holds mu.
+func (r *ration) halve() { r.halved = min(bits.Len(uint(r.most)), r.halved+1) }

@@ -67,19 +67,20 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	young, ended := p.inTime(young)
 	young, shut := p.schedule.whileOpen(young) // nothing comes between this look and the publish
 	p.spare(without(b.holdings, young))
-	verdicts := map[string]error{}
+	verdicts := map[Part]error{}
 	switch {
 	case len(young) == 0:
 	case p.pace.calls:
-		p.call(ctx, young) // what becomes of it is no verdict on its lane
+		verdicts = p.call(ctx, young)
 	default:
 		verdicts = p.publishBatch(ctx, young)
 	}
-	p.schedule.done(b, func(lane string) (failed, known bool) {
-		err, known := verdicts[lane]
-		return err != nil, known && !untried(err)
+	p.schedule.done(b, func(at Part) (failed, known bool) {
+		err, known := verdicts[at]
+		return err != nil, known && !untried(err) && !unavailable(err) // what is parked is in nobody's way any more
 	})
 	p.expire(ctx, ended)
+	p.probeBehind(ended)
 	p.putOff(ctx, unread)
 	if len(shut) > 0 {
 		p.putBack(ctx, shut, true)
@@ -238,8 +239,8 @@ func (p *publisher) byAge(due []*holding) (young, old []*holding) {
 }
 
 // publishBatch publishes messages. What is acknowledged is to be deleted; what is not is given back. It returns, for
-// each lane of which it has learned something, whether it works: nil, or why all of its messages failed.
-func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[string]error {
+// each lane and each part of which it has learned something, whether it works: nil, or why all of its messages failed.
+func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[Part]error {
 	records, next := make([]Record, len(held)), make([]Next, len(held))
 	for i := range held {
 		records[i], next[i] = record(&held[i].Message), held[i].next
@@ -249,12 +250,12 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 	settled := make([]Next, 0, len(held))
 	var failed []failure
 	var unsent []*holding
-	verdicts := map[string]error{}
+	verdicts := map[Part]error{}
 	for i, h := range held {
 		if untried(errs[i]) && !errors.Is(errs[i], ErrRejected) {
 			unsent = append(unsent, h)
 		}
-		before, known := verdicts[h.Lane]
+		before, known := verdicts[h.Where()]
 		switch {
 		case errors.Is(errs[i], ErrGone):
 			continue // there is nothing to give back, and nothing is learned of the lane
@@ -262,12 +263,12 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 			fired = append(fired, h.Message)
 			settled = append(settled, h.next)
 			how[len(settled)-1] = how[i] // as settle wants them: of those that were published
-			verdicts[h.Lane] = nil
+			verdicts[h.Where()], verdicts[Part{Lane: h.Lane}] = nil, nil
 			continue
 		case errors.Is(errs[i], ErrRejected):
-			verdicts[h.Lane] = nil // the lane has answered
+			verdicts[h.Where()], verdicts[Part{Lane: h.Lane}] = nil, nil // they have answered
 		case !known || before != nil && untried(before):
-			verdicts[h.Lane] = errs[i] // of a partition that was tried, if there is one
+			verdicts[h.Where()] = errs[i] // of a partition that was tried, if there is one
 		}
 		failed = append(failed, failure{holding: h, err: errs[i], took: took})
 	}
@@ -285,53 +286,50 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 // this node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
 // ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
 //
-// What becomes of those of silent partitions, which may be the oldest of their lane for hours, leave says. What was not
-// sent for want of time or of a connection is given back as it is: it keeps its place in the order of its lane.
+// What belongs to a part that does not answer is parked there (park). What was not sent for want of time or of a
+// connection is given back as it is: it keeps its place in the order of its lane.
 func (p *publisher) settleLanes(
-	ctx context.Context, held []*holding, failed []failure, verdicts map[string]error,
+	ctx context.Context, held []*holding, failed []failure, verdicts map[Part]error,
 ) {
-	settled := map[string]bool{} // lanes
-	back := map[string]bool{}    // those that this node stands back from
-	for _, h := range held {
-		if settled[h.Lane] {
-			continue
-		}
-		settled[h.Lane] = true
-		switch err, known := verdicts[h.Lane]; {
-		case !known: // its messages were gone
+	settled := map[Part]bool{}
+	back := map[string]bool{} // lanes that this node stands back from
+	settle := func(at Part) {
+		err, known := verdicts[at]
+		switch {
+		case !known || settled[at]: // its messages were gone, or no verdict is about it
+		case err == nil && at.Name != "":
+			p.partWorks(at)
 		case err == nil:
-			p.laneWorks(h.Lane)
-		default:
-			back[h.Lane] = p.laneFails(h.Lane, err)
+			p.laneWorks(at.Lane)
+		case at.Name != "" && untried(err) && !unavailable(err):
+			p.partUnsent(at)
+		case at.Name == "":
+			back[at.Lane] = p.laneFails(at.Lane, err)
 		}
+		settled[at] = true
+	}
+	for _, h := range held {
+		settle(Part{Lane: h.Lane})
+		settle(h.Where())
 	}
 	p.leave(ctx, failed, back)
 }
 
-// leave puts off messages that could not be published, except for those of the lanes that this node stands back from:
-// these are given back, with everything that it holds there. But where some partition is silent, what is held is tried
-// first: it costs nobody time, and may belong to another partition.
-//
-// What belongs to a silent partition, and is overdue for long, stays where it is instead (rounds). It would
-// otherwise fall due lately each time that it is tried again, and fill the half of the claims that is for new messages
-// (backlog): with a hundred thousand of them these waited for ten seconds. And it would fall due by the clock of this
-// node: one that is ahead would come by it first each time, and keep it from a peer that reaches the partition.
+// leave puts off messages that could not be published, except for those that it parks, and for those of the lanes that
+// this node stands back from: these are given back, with everything that it holds there. But where some part does not
+// answer, what is held is tried first: it costs nobody time, and may belong to another part.
 func (p *publisher) leave(ctx context.Context, failed []failure, back map[string]bool) {
-	var off []failure
-	var idle, unknown, waiting []*holding
+	var off, parked []failure
+	var idle, unknown []*holding
 	var cause error
 	var took time.Duration
-	mute := map[string]bool{} // lanes with silent partitions
-	longOverdue := p.longOverdue()
+	mute := map[string]bool{} // lanes with parts that do not answer
 	for _, f := range failed {
-		if silent(f.err) && !mute[f.Lane] {
-			mute[f.Lane] = true
-			p.silenced(f.Lane)
-		}
+		mute[f.Lane] = mute[f.Lane] || unavailable(f.err)
 		switch {
-		case silent(f.err) && (back[f.Lane] || f.Deadline.Before(longOverdue)):
-			waiting = append(waiting, f.holding)
-		case untried(f.err) && !silent(f.err):
+		case f.parks():
+			parked = append(parked, f)
+		case untried(f.err):
 			idle = append(idle, f.holding)
 		case !back[f.Lane]:
 			off = append(off, f)
@@ -343,16 +341,17 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 		}
 		cause, took = f.cause(), max(took, f.took)
 	}
-	p.putOff(ctx, off)
-	if cause == nil {
+	left := p.park(ctx, parked)
+	p.putOff(ctx, append(off, left...))
+	aside := without(holdings(parked), holdings(left))
+	if len(aside)+len(unknown)+len(idle) == 0 {
 		return
 	}
 	p.observe(Unpublished{
-		Messages: slices.Concat(messages(unknown), messages(waiting), messages(idle)), Err: cause, Retry: p.clock.Now(),
-		Took: took, Permanent: permanent(cause),
+		Messages: slices.Concat(messages(aside), messages(unknown), messages(idle)), Err: cause,
+		Retry: p.clock.Now(), Took: took, Permanent: permanent(cause),
 	})
 	p.putBack(ctx, unknown, false)
-	p.putInPlace(ctx, waiting, longOverdue)
 	for _, l := range p.schedule.names() {
 		if back[l] && !mute[l] {
 			idle = append(idle, p.schedule.clearLane(l)...)
@@ -361,80 +360,13 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 	p.putBack(ctx, idle, true)
 }
 
-// deadLetter publishes a copy of each message that its topic rejects for good on the dead-letter topic, if there is
-// one (deviation D9). Once the copy is acknowledged, the message counts as fired. It returns what is left.
-//
-// A copy can be too large itself, since it has more headers than the record. A dead-letter topic's own messages, which
-// are such copies already, are in the same case. Then smaller and smaller copies are tried.
-func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure {
-	for cut := range cuts + 1 {
-		var left, dead []failure
-		var records []Record
-		var next []Next
-		for _, f := range failed {
-			record, some := p.copyOf(&f, cut)
-			if !some {
-				left = append(left, f)
-				continue
-			}
-			dead = append(dead, f)
-			records, next = append(records, record), append(next, f.next)
-		}
-		if len(dead) == 0 {
-			continue
-		}
-		var copied []Message
-		var settled []Next
-		errs, how, took := p.publish(ctx, records, next)
-		for i, err := range errs {
-			if err == nil {
-				copied = append(copied, dead[i].Message)
-				settled = append(settled, dead[i].next)
-				how[len(settled)-1] = how[i]
-				continue
-			}
-			if errors.Is(err, ErrGone) {
-				continue
-			}
-			dead[i].letter = err
-			dead[i].took += took
-			left = append(left, dead[i])
-		}
-		if len(copied) > 0 {
-			p.observe(DeadLettered{Messages: copied, Took: took})
-		}
-		p.settle(settled, how)
-		failed = left
+// holdings returns what failed.
+func holdings(failed []failure) []*holding {
+	held := make([]*holding, len(failed))
+	for i := range failed {
+		held[i] = failed[i].holding
 	}
-	return failed
-}
-
-// copyOf returns the copy of a message that was rejected for its dead-letter topic, cut as much as asked.
-func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
-	switch {
-	case !errors.Is(f.err, ErrRejected), f.letter != nil && !errors.Is(f.letter, ErrRejected):
-		return Record{}, false
-	case !p.publishable(f.since):
-		return Record{}, false // a lane in the same batch has hung, and the claim could expire meanwhile
-	case p.isDead[f.Lane]:
-		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
-	default:
-		topic := p.deadLettersOf(f.Lane)
-		letter := deadLetterOfMessage(&f.Message, f.err, topic)
-		if !p.goesAnyway(&f.Message) {
-			// Without it the copy would come out on another topic when it is submitted anew.
-			letter.Headers = append(letter.Headers, Header{HeaderTopic, []byte(f.Lane)})
-		}
-		return cutRecord(letter, cut, 0), topic != ""
-	}
-}
-
-// goesAnyway reports whether a message comes out on its lane without having to name it. Where nobody knows which route
-// it came by, that is as far as can be told. One that brings a task says itself where that comes out.
-func (c *core) goesAnyway(m *Message) bool {
-	return m.taskPart() != "" || slices.ContainsFunc(c.config.Routes, func(r Route) bool {
-		return r.Output == m.Lane && (r.Input == m.Origin.Topic || m.Origin.Topic == "")
-	})
+	return held
 }
 
 // putOff gives messages back to the store that could not be published, to fall due again later, so that they are
@@ -460,10 +392,11 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			}
 			// It is claimed a lookahead and the timing advance before that, and published at once, since its deadline
 			// has passed.
-			wait := p.config.Lookahead + min(max(now.Sub(f.Deadline), least), most)
-			if silent(f.err) { // it is tried two or three times before it is overdue for long
-				wait = p.config.Lookahead + retryMax
+			longest := most
+			if unavailable(f.err) { // there are too many parts to park it
+				longest = unsentRetryMax
 			}
+			wait := p.config.Lookahead + min(max(now.Sub(f.Deadline), least), longest)
 			retry := noSooner(&f.Message, lapsed.Add(wait))
 			if retry.Before(earliest) {
 				earliest = retry
@@ -485,7 +418,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	releases := make([]Release, len(held))
 	for i, h := range held {
-		releases[i] = Release{Claim: h.Claim, Unsent: unsent}
+		releases[i] = Release{Claim: h.Claim, Part: h.Part, Unsent: unsent}
 	}
 	p.reset(ctx, releases)
 }

@@ -19,7 +19,7 @@ type recoverer struct {
 
 	random         *rand.ChaCha8
 	expired, reset link
-	lanes          link
+	parts          link
 	otherHolds     map[time.Duration]bool // those of other nodes that were told of
 	skipped        int                    // how many looks in a row were left out, see idle
 }
@@ -33,7 +33,7 @@ func newRecoverer(c *core, random *rand.ChaCha8) *recoverer {
 		random:     random,
 		expired:    c.link(Recover, PortStore, random),
 		reset:      c.link(Recover, PortStore, random),
-		lanes:      c.link(Recover, PortStore, random),
+		parts:      c.link(Recover, PortStore, random),
 		otherHolds: map[time.Duration]bool{},
 	}
 }
@@ -68,10 +68,10 @@ func (r *recoverer) run(ctx context.Context) {
 	}
 }
 
-// idle reports whether this look can be left out: a claimer has just been told that there are no claims. Lanes that
-// nobody has named are found by looks only.
+// idle reports whether this look can be left out: the claimers have just been told that there are no claims, and that
+// nothing is parked. Lanes that nobody has named are found by looks only.
 func (r *recoverer) idle() bool {
-	if r.seeks || r.skipped >= mostSkipped || !r.calm.lately(r.clock.Mono()) {
+	if r.seeks || r.skipped >= mostSkipped || !r.calm.lately(r.clock.Mono(), r.schedule.serves(), r.calls.serves()) {
 		r.skipped = 0
 		return false
 	}
@@ -79,21 +79,23 @@ func (r *recoverer) idle() bool {
 	return true
 }
 
-// find looks for lanes that no route names, and messages wait on: another node has taken them in, or this one before it
-// was started again. It changes nothing if the store does not answer: there is another look soon.
+// find looks for parts of lanes on which messages are parked, and for lanes that no route names and messages wait on:
+// another node has put them there, or this one before it was started again. It changes nothing if the store does not
+// answer: there is another look soon.
 func (r *recoverer) find(ctx context.Context) {
-	if !r.seeks {
-		return
-	}
-	lanes, err := r.store.Lanes(context.WithoutCancel(ctx))
+	parts, err := r.store.Parts(context.WithoutCancel(ctx))
 	if err != nil {
-		r.clock.Sleep(ctx, r.lanes.failed("lanes", err))
+		r.clock.Sleep(ctx, r.parts.failed("parts", err))
 		return
 	}
-	r.lanes.succeeded()
-	lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.Finds(lane) })
-	callbacks := slices.DeleteFunc(slices.Clone(lanes), func(lane string) bool { return !IsCallback(lane) })
-	more := r.schedule.waiting(slices.DeleteFunc(lanes, IsCallback), r.clock.Mono())
+	r.parts.succeeded()
+	named := r.config.Lanes()
+	parts = slices.DeleteFunc(parts, func(at Part) bool {
+		return !r.config.Finds(at.Lane) && (at.Name == "" || !slices.Contains(named, at.Lane))
+	})
+	callbacks := slices.DeleteFunc(slices.Clone(parts), func(at Part) bool { return !IsCallback(at.Lane) })
+	parts = slices.DeleteFunc(parts, func(at Part) bool { return IsCallback(at.Lane) })
+	more := r.schedule.waiting(parts, r.clock.Mono())
 	if r.calls != nil {
 		more = r.calls.waiting(callbacks, r.clock.Mono()) || more
 	}

@@ -81,7 +81,7 @@ func (f *firer) rests(started time.Duration, all bool, result *ClaimResult) {
 	if result.Idle <= 0 || !result.State.Claims() {
 		return
 	}
-	f.calm.note(started)
+	f.calm.note(f.pace.calls, started)
 	wait := min(jittered(f.random, f.config.IdleInterval, 10),
 		result.Idle+jittered(f.random, f.config.PollInterval/2, 100))
 	f.mu.Lock()
@@ -107,23 +107,36 @@ func (f *firer) stir() {
 // these are found, while the node rests (Config.IdleInterval). It never blocks, and is safe for concurrent use.
 func (n *Node) Stir() { n.core.changed() }
 
-// calm is when nobody held a claim, as the claimers of a node have last been told.
+// calm is when nobody held a claim, and nothing was parked, as the claimers of a node have last been told: that of
+// topics and that of callbacks, each of its own lanes.
 type calm struct {
-	mu    sync.Mutex
-	at    time.Duration // monotonic, before the call that found it
+	mu            sync.Mutex
+	topics, calls told
+}
+
+// told is when one claimer has been told so, monotonic, before the call that found it.
+type told struct {
+	at    time.Duration
 	known bool
 }
 
-func (c *calm) note(at time.Duration) {
+func (c *calm) note(calls bool, at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at, c.known = max(c.at, at), true
+	t := &c.topics
+	if calls {
+		t = &c.calls
+	}
+	t.at, t.known = max(t.at, at), true
 }
 
-// lately reports whether that is so short a time ago that no claim made since can have expired: none is held for less
-// than MinHoldTime. Half of that is for clocks that run at different rates.
-func (c *calm) lately(now time.Duration) bool {
+// lately reports whether each claimer was told so short a time ago that no claim made since can have expired: none is
+// held for less than MinHoldTime. Half of that is for clocks that run at different rates. Topics and calls say which of
+// the two have lanes to look at.
+func (c *calm) lately(now time.Duration, topics, calls bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.known && now-c.at < MinHoldTime/2
+	return (topics || calls) && (!topics || c.topics.lately(now)) && (!calls || c.calls.lately(now))
 }
+
+func (t told) lately(now time.Duration) bool { return t.known && now-t.at < MinHoldTime/2 }

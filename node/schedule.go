@@ -35,14 +35,14 @@ type schedule struct {
 	lookahead time.Duration
 
 	mu    sync.Mutex
-	lanes []*lane
-	named map[string]*lane
+	lanes []*lane // and parts of lanes
+	named map[Part]*lane
 
 	// first is the lane that the next batch begins with.
 	first int
 
-	// probing says that a batch of a lane in doubt is being published.
-	probing bool
+	// probing is how many batches of lanes in doubt are being published.
+	probing int
 
 	// contested are the messages that a take has lately asked to be claimed, by incarnation, see contest.
 	contested map[uuid.UUID]contest
@@ -53,12 +53,15 @@ type schedule struct {
 	sleepers []*publisher
 }
 
-// lane is what this node knows of one lane: what it holds there, and how the sink has taken to it.
+// lane is what this node knows of one lane, or of a part of one (park.go): what it holds there, and how the sink has
+// taken to it. A part has the gate and the throttle of its lane.
 type lane struct {
-	name  string
+	Part
+	whole *lane // the lane of the part; itself for a lane
+
 	items scheduled
 	bytes int
-	most  int // batches with messages of the lane that are published at once
+	most  int // batches with messages of the lane, and of its parts, that are published at once
 	gate  *gate
 
 	// throttle counts what was taken out lately; nil for a lane without a pace. Owing says that the last claim has left
@@ -70,10 +73,12 @@ type lane struct {
 	found bool
 	heard time.Duration
 
-	// busy is how many batches with messages of the lane are being published.
-	busy int
+	// busy is how many batches with messages of the lane are being published, and batches how many with any of its
+	// parts or itself.
+	busy, batches int
 
-	// doubtful says that the last batch with messages of this lane failed as far as they were concerned.
+	// doubtful says that the last batch with messages of this lane failed as far as they were concerned. A part begins
+	// so.
 	doubtful bool
 }
 
@@ -118,48 +123,54 @@ func newSchedule(c *Config, clock Clock, lanes []string, pace pace, most func(la
 	s := &schedule{
 		pace: pace, most: most, gate: c.gates(), now: clock.Now,
 		perSecond: c.PaceOf, mono: clock.Mono, lookahead: c.Lookahead,
-		named: map[string]*lane{}, contested: map[uuid.UUID]contest{},
+		named: map[Part]*lane{}, contested: map[uuid.UUID]contest{},
 	}
 	for _, name := range lanes {
-		s.serve(name).found = false
+		s.serve(Part{Lane: name}).found = false
 	}
 	return s
 }
 
-// room returns how many messages and bytes fit in on a lane; zero or less for none.
-func (s *schedule) room(name string) (messages, bytes int) {
+// room returns how many messages and bytes fit in on a lane or part; zero or less for none.
+func (s *schedule) room(at Part) (messages, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, served := s.named[name]
+	l, served := s.named[at]
 	if !served {
 		return 0, 0
 	}
-	messages, bytes = s.part(l)
+	messages, bytes = s.share(l)
 	return messages - len(l.items), bytes - l.bytes
 }
 
 // roomy reports whether a claim for that many messages is worth its while. Where a publish takes out a whole batch, any
 // is. Where it takes out one message, a claim for each would be as many transactions.
-func (s *schedule) roomy(name string, messages int) bool {
+func (s *schedule) roomy(at Part, messages int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.named[name]
+	l := s.named[at]
 	if s.pace.batch > 1 || l == nil || messages <= 0 {
 		return messages > 0
 	}
-	all, _ := s.part(l)
+	all, _ := s.share(l)
 	return 2*messages >= all
 }
 
-// part returns how much of the schedule is a lane's. The lanes that routes name have equal parts, and so have those
+// share returns how much of the schedule is a lane's. The lanes that routes name have equal parts, and so have those
 // that were found and hold something. One that was found and holds nothing leaves its part to the others: what waits
 // there may not be due for a month, and 250 of these would leave seven messages to a lane that has thousands. As soon
 // as it asks, it gets an equal part of what there is, and where the others hold everything, what would be its part if
 // all lanes held something. A lane with a pace has no more than comes out within the lookahead: what would be held for
 // longer could be cancelled meanwhile, or come out of a node that is idle. The caller holds mu.
-func (s *schedule) part(l *lane) (messages, bytes int) {
+func (s *schedule) share(l *lane) (messages, bytes int) {
+	if l.probes() {
+		return min(probeSize, max(1, s.pace.held/len(s.lanes))), probeBytes
+	}
 	sharing, messages, bytes := 0, s.pace.held, scheduleBytes
 	for _, other := range s.lanes {
+		if other.probes() {
+			continue
+		}
 		if !other.idle() || other == l {
 			sharing++
 		}
@@ -177,93 +188,47 @@ func (s *schedule) part(l *lane) (messages, bytes int) {
 	return messages, max(1, scheduleBytes/len(s.lanes), min(bytes, scheduleBytes/sharing))
 }
 
+// probes reports whether what is held is of a part through which nothing has come. It is beside what the lanes share.
+func (l *lane) probes() bool { return l.Name != "" && l.doubtful }
+
+// forgotten reports whether nothing was heard of a lane that was found for long.
+func (l *lane) forgotten(now time.Duration) bool { return l.idle() && now-l.heard > foundFor }
+
 // idle reports whether a lane was found, and nothing is done on it now.
 func (l *lane) idle() bool { return l.found && len(l.items) == 0 && l.busy == 0 }
-
-const (
-	// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of every claim, and
-	// of the schedule while it holds something: an application that makes up topic names must not leave nothing to the
-	// others.
-	mostFound = 250
-
-	// foundFor is how long such a lane is served after the last message: it may be on its way back to the store, and
-	// what is known of the sink is not to be forgotten meanwhile.
-	foundFor = time.Minute
-)
-
-// find serves a lane that no route names, as this node has heard of it now (monotonic). It reports whether the lane is
-// served: not if there are too many already.
-func (s *schedule) find(name string, now time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.named[name]
-	if l == nil {
-		found := 0
-		for _, other := range s.lanes {
-			if other.found {
-				found++
-			}
-		}
-		if found >= mostFound {
-			return false
-		}
-		l = s.serve(name)
-	}
-	l.heard = max(l.heard, now)
-	return true
-}
-
-// serve adds a lane that no route names. The caller holds mu.
-func (s *schedule) serve(name string) *lane {
-	l := &lane{
-		name: name, found: true, most: s.most(name), gate: s.gate(name), throttle: newThrottle(s.perSecond(name)),
-	}
-	s.lanes = append(s.lanes, l)
-	s.named[name] = l
-	return l
-}
-
-// waiting is told on which lanes messages wait now (monotonic), among those that no route names. It serves them, and
-// forgets those that nothing was heard of for long. It reports whether it serves any that it has not served before.
-func (s *schedule) waiting(lanes []string, now time.Duration) (more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range lanes {
-		if s.named[name] == nil {
-			s.serve(name)
-			more = true
-		}
-		s.named[name].heard = now
-	}
-	s.lanes = slices.DeleteFunc(s.lanes, func(l *lane) bool {
-		forgotten := l.idle() && now-l.heard > foundFor
-		if forgotten {
-			delete(s.named, l.name)
-		}
-		return forgotten
-	})
-	s.first %= max(1, len(s.lanes))
-	return more
-}
 
 // takes reports whether there is room worth a claim on any lane.
 func (s *schedule) takes() bool {
 	if s.pace.batch > 1 {
 		return true // whoever asks has just taken a batch out
 	}
-	return slices.ContainsFunc(s.names(), func(name string) bool {
-		messages, bytes := s.room(name)
-		return bytes > 0 && s.roomy(name, messages)
+	return slices.ContainsFunc(s.parts(), func(at Part) bool {
+		messages, bytes := s.room(at)
+		return bytes > 0 && s.roomy(at, messages)
 	})
 }
 
-// names returns the lanes that are served.
-func (s *schedule) names() []string {
+// parts returns the lanes that are served, and the parts.
+func (s *schedule) parts() []Part {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := make([]string, len(s.lanes))
+	parts := make([]Part, len(s.lanes))
 	for i, l := range s.lanes {
-		names[i] = l.name
+		parts[i] = l.Part
+	}
+	return parts
+}
+
+// serves reports whether there is anything that is served. A schedule that is nil serves nothing.
+func (s *schedule) serves() bool { return s != nil && len(s.parts()) > 0 }
+
+// names returns the lanes that are served.
+func (s *schedule) names() []string {
+	var names []string
+	for _, at := range s.parts() {
+		if at.Name == "" {
+			names = append(names, at.Lane)
+		}
 	}
 	return names
 }
@@ -331,9 +296,9 @@ func (s *schedule) add(holdings []*holding) {
 			}
 			s.contested[h.Incarnation] = contest{h.Claim.ReadiedAt, c.until}
 		}
-		l := s.named[h.Lane]
+		l := s.named[h.Where()]
 		if l == nil {
-			l = s.serve(h.Lane) // it was forgotten while the claim was on its way
+			l = s.serve(h.Where()) // it was forgotten while the claim was on its way
 		}
 		l.heard = max(l.heard, h.since)
 		l.bytes += h.Size()
@@ -376,8 +341,9 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 	s.first = (s.first + 1) % len(s.lanes)
 	b := batch{}
 	if due[0].doubtful {
-		b.probe, s.probing = true, true
-		due, messages = due[:1], min(messages, probeMessages)
+		b.probe = true
+		s.probing++
+		due, messages = probed(due), min(messages, probeMessages)
 	}
 	size := 0
 	for share := max(1, messages/len(due)); len(due) > 0; share = messages {
@@ -405,9 +371,18 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 	return b
 }
 
+// probed returns what comes in one batch of those lanes that have something due, of which the first is in doubt: it
+// alone, or all parts in doubt, of whichever lanes.
+func probed(due []*lane) []*lane {
+	if due[0].Name == "" {
+		return due[:1]
+	}
+	return slices.DeleteFunc(due, func(l *lane) bool { return l.Name == "" || !l.doubtful })
+}
+
 // mayTake reports whether something of the lane can be taken out now, if it is open.
 func (s *schedule) mayTake(l *lane) bool {
-	return len(l.items) > 0 && l.busy < l.most && (!l.doubtful || !s.probing && l.busy == 0)
+	return len(l.items) > 0 && l.whole.batches < l.most && (!l.doubtful || s.probing < s.pace.probes && l.busy == 0)
 }
 
 // ripens returns when the first message of a lane that has some can be taken out: at its deadline, or somewhat later
@@ -424,29 +399,54 @@ func (b *batch) occupy(l *lane) {
 	if slices.Contains(b.lanes, l) {
 		return
 	}
+	if !b.has(l.whole) {
+		l.whole.batches++
+	}
 	b.lanes = append(b.lanes, l)
 	l.busy++
 }
 
+// has reports whether the batch has messages of a lane, or of a part of it.
+func (b *batch) has(whole *lane) bool {
+	return slices.ContainsFunc(b.lanes, func(l *lane) bool { return l.whole == whole })
+}
+
 // done says that a batch is not being published any more, and on which lanes all of it has failed, or something has
-// come through. Of the other lanes nothing new is known.
-func (s *schedule) done(b batch, verdict func(lane string) (failed, known bool)) {
+// come through. Of the other lanes nothing new is known. Of parts doubt is told.
+func (s *schedule) done(b batch, verdict func(at Part) (failed, known bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	freed := b.probe
-	for _, l := range b.lanes {
+	for i, l := range b.lanes {
 		// In these cases the keeper has not counted on the lane, or not so soon.
-		freed = freed || l.busy == l.most || l.busy == 1 || l.doubtful
+		freed = freed || l.whole.batches == l.most || l.busy == 1 || l.doubtful
 		l.busy--
-		if failed, known := verdict(l.name); known {
+		if rest := (&batch{lanes: b.lanes[i+1:]}); !rest.has(l.whole) {
+			l.whole.batches--
+		}
+		if failed, known := verdict(l.Part); known && l.Name == "" {
 			l.doubtful = failed
 		}
 	}
 	if b.probe {
-		s.probing = false
+		s.probing--
 	}
 	if freed && s.keeper != nil {
 		s.keeper.bell.Ring()
+	}
+}
+
+// doubt says whether a part of a lane is in doubt, as the claimer sees it.
+func (s *schedule) doubt(at Part, doubtful bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.named[at]
+	if l == nil || l.doubtful == doubtful {
+		return
+	}
+	l.doubtful = doubtful
+	if !doubtful && s.keeper != nil {
+		s.keeper.bell.Ring() // it has not counted on the part
 	}
 }
 
@@ -488,7 +488,7 @@ func (s *schedule) clear() []*holding {
 func (s *schedule) clearLane(name string) []*holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.named[name]; l != nil {
+	if l := s.named[Part{Lane: name}]; l != nil {
 		return l.clear()
 	}
 	return nil // it was found, and is forgotten

@@ -11,12 +11,13 @@ import (
 type Sink interface {
 	// Publish appends records to their topics, each in the partition that a Java producer would choose for its
 	// key, and returns when each has a result, at the latest after the publish timeout of Config. The results
-	// are in order: nil says that all in-sync replicas have the record. ErrRejected, ErrNoTopic, ErrUnsent and
-	// ErrUnavailable say that it was not appended and never will be by this call. Any other error says that the outcome
-	// is unknown: the record may be there, or may still appear later.
+	// are in order: nil says that all in-sync replicas have the record. ErrRejected, ErrNoTopic and ErrUnsent say that
+	// it was not appended and never will be by this call. Any other error says that the outcome is unknown: the record
+	// may be there, or may still appear later.
 	//
-	// A partition that has just let a publish run into its time limit does not hold up the next ones: its records
-	// fail at once, with ErrUnavailable, except for some that are sent now and then to find out whether it is back.
+	// A record that runs into the time limit since its partition does not answer has an UnavailableError. Such a
+	// partition does not hold up the next publishes: its records fail at once, unsent, except for some that are sent
+	// now and then to find out whether it is back.
 	//
 	// Records of one topic and key that are in one call are appended in the order of the call.
 	Publish(ctx context.Context, records []Record) []error
@@ -41,12 +42,41 @@ var ErrRejected = errors.New("rejected by the broker")
 var ErrNoTopic = errors.New("topic missing or forbidden")
 
 // ErrUnsent marks an error of Sink.Publish: the record was not sent, for want of time or of a connection. That is not
-// the fault of where it belongs, unless the error is ErrUnavailable as well.
+// the fault of where it belongs, unless the error is an UnavailableError as well.
 var ErrUnsent = errors.New("not sent")
 
-// ErrUnavailable marks an error of Sink.Publish: the record was not sent, because the partition that it belongs to does
-// not answer. It is ErrUnsent.
-var ErrUnavailable = fmt.Errorf("%w: the partition is unavailable", ErrUnsent)
+// UnavailableError is an error of Sink.Publish: the part of its lane that the record belongs to does not answer. It
+// says nothing about the other parts of the lane.
+type UnavailableError struct {
+	// Part is the name of the part, see Part.
+	Part string
+
+	// Sent says that the record was sent, so that the outcome is unknown. Otherwise the error is ErrUnsent.
+	Sent bool
+
+	// Err says why; nil where nothing is known but that.
+	Err error
+}
+
+// Error returns a sentence.
+func (u *UnavailableError) Error() string {
+	text := u.Part + " does not answer"
+	if !u.Sent {
+		text = "not sent: " + text
+	}
+	if u.Err != nil {
+		text += ": " + u.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause, and ErrUnsent if the record was not sent.
+func (u *UnavailableError) Unwrap() []error {
+	if u.Sent {
+		return []error{u.Err}
+	}
+	return []error{ErrUnsent, u.Err}
+}
 
 // ErrGone marks an error of Settling.Fire: the store does not have the message any more, since it was replaced or
 // settled meanwhile. It is ErrUnsent, and says nothing about the lane.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -60,11 +61,11 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// returns the state after the call.
 	CatchUp(ctx context.Context, request CatchUpRequest) (State, error)
 
-	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until, and not
-	// before what the share of the lane begins with (Share.From), for request.Node, the earliest of them first (ties by
-	// id), skipping those that another caller is claiming at this moment. It returns them in the order of their due
-	// times (ties by id, then lane), and says of those that stand in a line whose turn it is (see Turn). While the
-	// store catches up, or is suspect, it claims nothing; nor on a lane that is paused (see Switches).
+	// Claim claims, on the part of each share of request.Lanes (see Part), waiting messages that fall due at or before
+	// request.Until, and not before what the share begins with (Share.From), for request.Node, the earliest of them
+	// first (ties by id), skipping those that another caller is claiming at this moment. It returns them in the order
+	// of their due times (ties by id, then lane), and says of those that stand in a line whose turn it is (see Turn).
+	// While the store catches up, or is suspect, it claims nothing; nor on a lane that is paused (see Switches).
 	//
 	// An error may come with a result, if the store claims by several transactions and a later one has failed: then
 	// Messages are claimed for certain, and State is that of when they were. As ever, others may have been claimed.
@@ -73,8 +74,8 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// Settle settles messages, each only if its incarnation is still stored, whoever holds its claim now, or nobody. It
 	// returns for each, in order, what became of it:
 	//
-	//   - Rearmed: the next occurrence takes its place, with the same content, unclaimed and as if it had just been
-	//     stored.
+	//   - Rearmed: the next occurrence takes its place, with the same content, unclaimed, parked nowhere, and as if it
+	//     had just been stored.
 	//   - Removed: the message is removed. None follows, or the row says that the series was stopped: the store decides
 	//     that, since a node may not know it.
 	//   - Promised: it was to be passed over (Next.Missed) and is bound, so it stays as it is.
@@ -88,18 +89,62 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// passes over those that are locked. It changes nothing, and keeps no lock. limit is at least 1.
 	Expired(ctx context.Context, limit int) ([]Claim, error)
 
-	// Lanes returns the lanes on which messages wait, in their order, at most MaxLanes. It changes nothing and locks
-	// nothing.
-	Lanes(ctx context.Context) ([]string, error)
+	// Parts returns the parts of lanes on which messages wait, in the order of their lanes and names, at most MaxParts.
+	// It changes nothing and locks nothing.
+	Parts(ctx context.Context) ([]Part, error)
 
 	// Reset turns ready messages back into waiting ones, each only if it is still held by exactly the claim
-	// given (id, lane, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, what became of it:
-	// Freed; Gone if nobody holds that claim any more; or Busy if the row is locked, and nothing has happened to it.
+	// given (id, lane, incarnation, ReadiedAt and ReadiedBy), and parks those that are to be parked. It returns for
+	// each release, in order, what became of it: Freed; Gone if nobody holds that claim any more; or Busy if the row is
+	// locked, and nothing has happened to it.
 	Reset(ctx context.Context, releases []Release) ([]Settled, error)
 }
 
-// MaxLanes is the largest number of lanes that Store.Lanes returns.
-const MaxLanes = 1000
+// Part is where a message waits: on a lane, or parked on a part of it.
+//
+// A part is what fails as a unit within a lane, and it has the name that the sink gives it: the number of an output
+// partition, or the host of a callback. Most messages wait on their lane, whatever part they belong to. A message whose
+// part does not answer is parked there (Release.Part), so that it is in nobody's way: only claims for that part find
+// it, and a node makes few of these until the part answers. Nobody moves it back. It is published from where it is, and
+// goes wherever it belongs by then: a name that has lost its meaning costs one claim.
+//
+// Whatever gives a message another incarnation or deadline, such as a replacement or the next occurrence of a series,
+// has it wait on its lane.
+type Part struct {
+	Lane string
+
+	// Name is the name of the part, at most MaxPartName bytes of valid UTF-8 without a zero byte; empty for the lane
+	// itself.
+	Name string
+}
+
+// Compare orders parts by lane, then by name: the lane itself comes before its parts.
+func (p Part) Compare(q Part) int {
+	return cmp.Or(cmp.Compare(p.Lane, q.Lane), cmp.Compare(p.Name, q.Name))
+}
+
+// LanesOf returns the lanes of parts that are in order, each once.
+func LanesOf(parts []Part) []string {
+	lanes := make([]string, 0, len(parts))
+	for _, p := range parts {
+		if n := len(lanes); n == 0 || lanes[n-1] != p.Lane {
+			lanes = append(lanes, p.Lane)
+		}
+	}
+	return lanes
+}
+
+const (
+	// MaxLanes is the largest number of lanes that are looked at together, or shown.
+	MaxLanes = 1000
+
+	// MaxParts is the largest number of parts that Store.Parts returns, lanes included. A node parks on no more than
+	// half as many (mostParts).
+	MaxParts = 2 * MaxLanes
+
+	// MaxPartName is the largest length of the name of a part, in bytes.
+	MaxPartName = 255
+)
 
 // MessageID names a message of any incarnation.
 type MessageID struct {
@@ -394,7 +439,7 @@ type ClaimRequest struct {
 	// Until is the latest due time that is claimed.
 	Until time.Time
 
-	// Lanes are the lanes to claim on, none of them twice, and what may be claimed on each.
+	// Lanes are the parts of lanes to claim on, none of them twice, and what may be claimed on each.
 	Lanes []Share
 
 	// Bytes bounds the sizes (Message.Size) of all claimed messages together, in the order of Lanes: the message that
@@ -415,21 +460,25 @@ func (r *ClaimRequest) Reached(claimed []Ready) (lanes int, all bool) {
 	if r.Bytes <= 0 || size < r.Bytes {
 		return len(r.Lanes), true
 	}
-	some := make(map[string]bool, len(claimed))
+	some := make(map[Part]bool, len(claimed))
 	for i := range claimed {
-		some[claimed[i].Lane] = true
+		some[claimed[i].Where()] = true
 	}
 	for i, share := range r.Lanes {
-		if some[share.Lane] {
+		if some[share.Where()] {
 			lanes = i + 1
 		}
 	}
 	return lanes, false
 }
 
-// Share is how much may be claimed on a lane.
+// Share is how much may be claimed on a part of a lane.
 type Share struct {
 	Lane string
+
+	// Part is the name of the part whose parked messages are claimed; empty for the lane itself: for all that is not
+	// parked.
+	Part string
 
 	// Limit is the largest number of messages to claim, at least 1.
 	Limit int
@@ -440,19 +489,10 @@ type Share struct {
 
 	// From is the earliest due time that is claimed; the zero time for none. It says nothing of what waits before it.
 	From time.Time
-
-	// Until is the latest due time that is claimed, if it is before that of the request; the zero time for that one. It
-	// says nothing of what waits behind it.
-	Until time.Time
 }
 
-// Latest returns the latest due time that is claimed on the lane, of a request that claims until an instant.
-func (s Share) Latest(until time.Time) time.Time {
-	if !s.Until.IsZero() && s.Until.Before(until) {
-		return s.Until
-	}
-	return until
-}
+// Where returns the part of the share.
+func (s Share) Where() Part { return Part{s.Lane, s.Part} }
 
 // ClaimResult is what Store.Claim has claimed.
 type ClaimResult struct {
@@ -464,10 +504,10 @@ type ClaimResult struct {
 	// than its share, and more behind that.
 	Unreadable []string
 
-	// Idle says that after the call nobody held a claim, on whatever lane, and nothing that waited on the lanes of the
-	// request, paused or not, was due before Until + Idle: so whoever changes nothing, and hears of no change, need not
-	// look for so long. 0 to ClaimRequest.Ahead. 0 says nothing: a store need not know, and does not while it claims
-	// nothing (State.Claims).
+	// Idle says that after the call nobody held a claim, on whatever lane, nothing was parked on the lanes of the
+	// request, and nothing that waited there, paused or not, was due before Until + Idle: so whoever changes nothing,
+	// and hears of no change, need not look for so long. 0 to ClaimRequest.Ahead. 0 says nothing: a store need not
+	// know, and does not while it claims nothing (State.Claims).
 	Idle time.Duration
 }
 
@@ -477,6 +517,9 @@ type Ready struct {
 
 	// Due is when it fell due: its deadline, or until when it was put off.
 	Due time.Time
+
+	// Part is the name of the part on which it is parked; empty if it is not.
+	Part string
 
 	Claim Claim
 
@@ -490,6 +533,9 @@ type Ready struct {
 	// Turn says whether it may come out before others of its line.
 	Turn Turn
 }
+
+// Where returns where it waited.
+func (r *Ready) Where() Part { return Part{r.Lane, r.Part} }
 
 // Turn reports whether a message that was claimed may come out now, as far as its line goes. Of the messages of a
 // lane with one Line (Message.Line), the first is the one with the earliest deadline, ties by id; one after the other
@@ -525,6 +571,9 @@ const (
 // Release gives a claim up.
 type Release struct {
 	Claim
+
+	// Part is the name of the part on which the message is parked from then on; empty for none: it waits on its lane.
+	Part string
 
 	// Due is when the message falls due next; the zero time leaves it as it is. A message that could not be
 	// published is put off by it, so that it is not in the way of others. The deadline does not change.

@@ -385,7 +385,7 @@ func (e *enqueuer) roomOn(lane string, rooms map[string]*room) *room {
 	r := rooms[lane]
 	if r == nil {
 		r = &room{}
-		r.messages, r.bytes = e.schedule.room(lane)
+		r.messages, r.bytes = e.schedule.room(Part{Lane: lane})
 		rooms[lane] = r
 	}
 	return r

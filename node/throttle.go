@@ -152,7 +152,7 @@ func (s *schedule) spare(unsent []*holding) (spared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range unsent {
-		if l := s.named[h.Lane]; l != nil && l.throttle != nil {
+		if l := s.named[Part{Lane: h.Lane}]; l != nil && l.throttle != nil {
 			l.throttle.spare(h.taken)
 			spared = true
 		}
@@ -168,7 +168,7 @@ func (s *schedule) spare(unsent []*holding) (spared bool) {
 func (s *schedule) begins(h *holding) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.named[h.Lane]
+	l := s.named[Part{Lane: h.Lane}]
 	if l == nil || l.throttle == nil {
 		return true
 	}
@@ -187,7 +187,7 @@ func (s *schedule) begins(h *holding) bool {
 func (s *schedule) owes(name string, more, shared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.named[name]; l != nil {
+	if l := s.named[Part{Lane: name}]; l != nil {
 		l.owing, l.shared = more, shared
 	}
 }
@@ -205,6 +205,6 @@ func (s *schedule) owes(name string, more, shared bool) {
 func (s *schedule) jumps(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.named[name]
+	l := s.named[Part{Lane: name}]
 	return l != nil && (l.throttle != nil && l.owing || l.shared)
 }

@@ -196,7 +196,7 @@ func TestPaceCountsFailures(t *testing.T) {
 func TestPaceSparesUnsent(t *testing.T) {
 	away := func(r node.Record) error {
 		if strings.HasPrefix(string(r.Value), "value away") {
-			return &node.DeferredError{Err: fmt.Errorf("%w: away", node.ErrUnavailable), After: 5 * time.Second}
+			return &node.DeferredError{Err: fmt.Errorf("%w: away", errSilent), After: 5 * time.Second}
 		}
 		return nil
 	}

@@ -17,6 +17,20 @@ type failure struct {
 	letter error
 }
 
+// part returns the part that has not answered.
+func (f *failure) part() Part {
+	if u, is := errors.AsType[*UnavailableError](f.err); is {
+		return Part{f.Lane, u.Part}
+	}
+	return f.Where()
+}
+
+// parks reports whether the message waits for a part that does not answer: it was not tried for that reason, or it was
+// a probe.
+func (f *failure) parks() bool {
+	return unavailable(f.err) || f.Part != "" && !untried(f.err) && !errors.Is(f.err, ErrRejected)
+}
+
 // cause returns why, for people: with what became of the copy.
 func (f *failure) cause() error {
 	if f.letter == nil || errors.Is(f.letter, ErrRejected) {
@@ -36,9 +50,12 @@ func (f *failure) reached() bool {
 	return errors.Is(f.err, ErrRejected)
 }
 
-// silent reports whether a publish that failed with err was not tried, because a partition does not answer. That says
-// nothing about the other partitions of its lane.
-func silent(err error) bool { return errors.Is(err, ErrUnavailable) }
+// unavailable reports whether a publish failed with err because the part of its lane where the record belongs does not
+// answer. That says nothing about the other parts.
+func unavailable(err error) bool {
+	_, is := errors.AsType[*UnavailableError](err)
+	return is
+}
 
 // untried reports whether a publish that failed with err was not tried, for whatever reason. Want of time or of a
 // connection is no fault of the lane: what was not tried for it keeps its place in the order of the lane.

@@ -163,7 +163,7 @@ func (s *schedule) claimable(name string, lookahead time.Duration) bool {
 
 // gateOf returns the gate of a lane, whether the schedule has the lane or not. The caller holds mu.
 func (s *schedule) gateOf(name string) *gate {
-	if l := s.named[name]; l != nil {
+	if l := s.named[Part{Lane: name}]; l != nil {
 		return l.gate
 	}
 	return s.gate(name)
@@ -208,7 +208,7 @@ func (s *schedule) whileOpen(held []*holding) (open, shut []*holding) {
 	defer s.mu.Unlock()
 	now := s.now()
 	for _, h := range held {
-		if l := s.named[h.Lane]; l != nil && l.gate.opens(now) > 0 {
+		if l := s.named[Part{Lane: h.Lane}]; l != nil && l.gate.opens(now) > 0 {
 			shut = append(shut, h)
 		} else {
 			open = append(open, h)

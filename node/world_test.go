@@ -23,7 +23,6 @@ type world struct {
 	t     *testing.T
 	began time.Time
 	store *memory.Store
-	wade  *wade // not nil: the store of the nodes wades
 
 	mu        sync.Mutex
 	input     map[string][]node.Record // by topic, each of one partition
@@ -256,8 +255,8 @@ func (s gatedStore) Settle(ctx context.Context, next []node.Next) ([]node.Settle
 	return through(s.gate, "delete", func() ([]node.Settled, error) { return s.inner.Settle(ctx, next) })
 }
 
-func (s gatedStore) Lanes(ctx context.Context) ([]string, error) {
-	return through(s.gate, "lanes", func() ([]string, error) { return s.inner.Lanes(ctx) })
+func (s gatedStore) Parts(ctx context.Context) ([]node.Part, error) {
+	return through(s.gate, "parts", func() ([]node.Part, error) { return s.inner.Parts(ctx) })
 }
 
 func (s gatedStore) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
@@ -423,7 +422,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	sink := &gatedSink{gate: g, world: w}
 	ports := node.Ports{
 		Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: sink,
-		Store: gatedStore{g, w.wading(refusingStore{w.store, w.refuses}), w.slow}, Callback: &gatedCalls{g, w},
+		Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
 		Callable: w.callable,
 	}
 	if w.hears != nil {

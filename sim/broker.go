@@ -175,15 +175,15 @@ func (b *brokerServer) hang(number int, whole bool, until int64) {
 	for _, p := range partitions {
 		p.hangs = max(p.hangs, until)
 	}
-	b.world.recorder.hangs(check.Hang, p, whole)
-	b.world.at(until, action(func() { b.world.recorder.hangs(check.Work, p, whole) }), 0)
+	b.world.recorder.hangs(check.Hang, p, whole, until)
+	b.world.at(until, action(func() { b.world.recorder.hangs(check.Work, p, whole, 0) }), 0)
 }
 
 // cut has a node not reach the leader of one partition of an output topic.
 func (b *brokerServer) cut(number int, h *host, until int64) {
 	p := which(b.other, number)
 	h.brokerLink.cutFrom(p, until)
-	b.world.recorder.unreached(p, h)
+	b.world.recorder.unreached(p, h, until)
 }
 
 // truncate changes the leader of a partition of an input topic to one that lacks the last records.

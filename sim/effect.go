@@ -120,6 +120,9 @@ func (e *take) limit(c *call) {
 		return
 	}
 	first := c.partial % len(e.request.From)
+	if first == 0 && len(e.request.From) > 1 {
+		first = 1 // seldom does a take have two partitions, and part of it is to be seen
+	}
 	var items []node.Item // what was handed in is in other hands as well
 	var blocked []bool
 	for i := range e.request.Items {
@@ -197,7 +200,8 @@ func (e *claim) answerSize() (size int) {
 func (e *claim) undo(rows node.Store) {
 	releases := make([]node.Release, len(e.result.Messages))
 	for i := range e.result.Messages {
-		releases[i] = node.Release{Claim: e.result.Messages[i].Claim, Unsent: true}
+		m := &e.result.Messages[i]
+		releases[i] = node.Release{Claim: m.Claim, Part: m.Part, Unsent: true}
 	}
 	_ = must(rows.Reset(context.Background(), releases))
 }
@@ -360,16 +364,16 @@ func (e *expired) apply(rows node.Store) {
 
 func (e *expired) waits() bool { return false }
 
-// lanes is a Store.Lanes, which locks nothing.
-type lanes struct {
+// parts is a Store.Parts, which locks nothing.
+type parts struct {
 	simple
 
-	result []string
+	result []node.Part
 }
 
-func (e *lanes) apply(rows node.Store) { e.result = must(rows.Lanes(context.Background())) }
+func (e *parts) apply(rows node.Store) { e.result = must(rows.Parts(context.Background())) }
 
-func (e *lanes) waits() bool { return false }
+func (e *parts) waits() bool { return false }
 
 // positions is a Store.Positions. It writes only where a position is missing.
 type positions struct {

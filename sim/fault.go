@@ -21,7 +21,7 @@ const (
 	OpDelete    Op = "delete"
 	OpExpired   Op = "expired"
 	OpReset     Op = "reset"
-	OpLanes     Op = "lanes"
+	OpParts     Op = "parts"
 	OpPoll      Op = "poll"
 	OpStart     Op = "start"
 	OpCommit    Op = "commit"
@@ -37,7 +37,7 @@ const (
 // ops returns all operations; their places are their numbers.
 func ops() []Op {
 	return []Op{
-		OpBind, OpPositions, OpTake, OpCatchUp, OpClaim, OpDelete, OpExpired, OpReset, OpLanes,
+		OpBind, OpPositions, OpTake, OpCatchUp, OpClaim, OpDelete, OpExpired, OpReset, OpParts,
 		OpPoll, OpStart, OpCommit, OpExtents, OpLeave, OpPublish, OpSubmit, OpCall, OpApply, OpDue,
 	}
 }
@@ -54,7 +54,7 @@ const (
 	opDelete
 	opExpired
 	opReset
-	opLanes
+	opParts
 	opPoll
 	opStart
 	opCommit
@@ -70,7 +70,7 @@ const (
 
 // idle reports whether nodes make such calls all the time, also when there is nothing to do.
 func (n numberedOp) idle() bool {
-	return n == opClaim || n == opExpired || n == opLanes || n == opPoll || n == opPositions || n == opDue
+	return n == opClaim || n == opExpired || n == opParts || n == opPoll || n == opPositions || n == opDue
 }
 
 // FaultKind names a kind of fault.
@@ -282,7 +282,7 @@ func faultKinds() []faultDescription { //nolint:funlen // a table
 		submit   = 1 << opSubmit
 		writes   = takes | claims | deletes | resets | 1<<opApply
 		parts    = takes | claims | deletes | resets | commits | publish
-		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired | 1<<opLanes | 1<<opDue
+		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired | 1<<opParts | 1<<opDue
 		requests = store | commits | publish | 1<<opLeave | 1<<opExtents | 1<<opCall
 		calls    = requests | polls
 	)
@@ -299,7 +299,7 @@ func faultKinds() []faultDescription { //nolint:funlen // a table
 		{Disconnected, "an error at once, and an effect", requests, 12, 0, 0, 0, false},
 		{Late, "the request takes effect late, often after the timeout", requests, 6, 50 * ms, 20 * s, 0, false},
 		{Slow, "the reply takes long", requests, 6, 10 * ms, 5 * s, 0, false},
-		{Partial, "an error, after some items have taken effect", parts, 6, 0, 0, 8, false},
+		{Partial, "an error, after some items have taken effect", parts, 9, 0, 0, 8, false},
 		{Locked, "the transaction holds its row locks for long", writes, 8, 10 * ms, 2 * s, 0, false},
 		{
 			RowsLocked, "a session of somebody else locks what is stored for a lane, and ends it late or never",

@@ -18,7 +18,7 @@ func Mutants() []*Mutant {
 	return slices.Concat(storeMutants(), contentMutants(), claimMutants(), intakeMutants(), positionMutants(),
 		upgradeMutants(),
 		publishMutants(), idleMutants(), callbackMutants(), lineMutants(), laneMutants(), pauseMutants(),
-		windowMutants(), paceMutants(), queueMutants(), lockMutants(),
+		windowMutants(), paceMutants(), queueMutants(), lockMutants(), parkedMutants(), probeMutants(),
 		controlMutants(), holdMutants(), pastMutants(), limitMutants(), seriesMutants(),
 		clockMutants(), originalMutants(), delayMutants())
 }

@@ -215,15 +215,6 @@ func laneMutants() []*Mutant {
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsNewest{rows} },
 		},
 		{
-			Name: "silent-topic", About: "a partition that does not answer silences its whole topic (3.4)",
-			Kills: []string{"L21"}, Scenario: "silent-partition", Silences: true,
-		},
-		{
-			Name: "silent-put-off", About: "what was not sent falls due again a while later, and not at once",
-			Kills: []string{"L22"}, Scenario: "cut-partition",
-			Rows: func(rows node.Store, _ Table) node.Store { return unsentLater{rows} },
-		},
-		{
 			Name: "due-before", About: "a message that is given back falls due an hour before its deadline",
 			Kills: []string{"S23"},
 			Rows:  func(rows node.Store, _ Table) node.Store { return dueBefore{rows} },
@@ -351,19 +342,6 @@ func (s dueBefore) Reset(ctx context.Context, releases []node.Release) ([]node.S
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
 		if !r.Due.IsZero() {
 			r.Due = r.Due.Add(-time.Hour)
-		}
-		return r
-	}))
-}
-
-// unsentLater has what was not sent fall due again so late that whoever is ahead claims it first.
-type unsentLater struct{ node.Store }
-
-// Reset implements node.Store.
-func (s unsentLater) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
-	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
-		if later := r.ReadiedAt.Add(1250 * time.Millisecond); r.Unsent && !r.Due.IsZero() && r.Due.Before(later) {
-			r.Due = later
 		}
 		return r
 	}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"chronos/node"
@@ -53,7 +54,7 @@ func (p *sinkPort) Publish(ctx context.Context, records []node.Record) []error {
 	if b.partial >= 0 { // some of the records are lost: their results stay what they are
 		b.open, b.partial = b.open[:min(b.partial, len(b.open))], -1
 	}
-	if len(b.open) > 0 || !slices.Contains(b.results, node.ErrUnavailable) {
+	if len(b.open) > 0 || !slices.ContainsFunc(b.results, unavailable) {
 		b.perform(ctx)
 	}
 	results := b.results
@@ -84,7 +85,7 @@ func (b *publishing) aim(i int) {
 		}
 		if again, slow := b.life.slowUntil(b.targets[i]); slow {
 			if w.now < again {
-				b.results[i] = node.ErrUnavailable
+				b.results[i] = &node.UnavailableError{Part: strconv.Itoa(int(b.targets[i].number))}
 				w.count("unsent")
 				return
 			}
@@ -123,6 +124,10 @@ func (b *publishing) perform(ctx context.Context) {
 			delete(b.life.slow, target)
 		case w.now >= b.deadline:
 			b.life.slow[target] = w.now + int64(probeAfter)
+			if b.records[i].Key != nil { // or else it goes elsewhere next time
+				part := strconv.Itoa(int(target.number))
+				b.results[i] = &node.UnavailableError{Part: part, Sent: true, Err: b.results[i]}
+			}
 		}
 	}
 }
@@ -225,6 +230,12 @@ func number(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// unavailable reports whether a record was not sent since its partition did not answer a moment ago.
+func unavailable(err error) bool {
+	_, is := errors.AsType[*node.UnavailableError](err)
+	return is
 }
 
 // rejected reports whether a publish that failed so has certainly appended nothing, and never will.

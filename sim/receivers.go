@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"chronos/node"
@@ -46,6 +47,7 @@ type calling struct {
 	record node.Record
 	under  held
 	host   *receiver
+	name   string    // of the host
 	due    time.Time // its deadline
 	mood   string    // what the receiver does with it
 	after  time.Duration
@@ -78,7 +80,7 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 		under: w.recorder.publishing(l, records)[0],
 		call:  l.begin(opCall, &l.host.callLink, func() []int { return numbersOf(records) }),
 		life:  l, record: records[0], host: &w.receivers.hosts[number%receiverHosts],
-		due: due,
+		name: "host" + strconv.Itoa(number%receiverHosts), due: due,
 	}
 	c.size = len(c.record.Value)
 	err := c.unsent()
@@ -86,12 +88,10 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 		w.calls[number]++
 		c.feel(stream(w.options.Seed, forReceivers, number, w.calls[number]))
 		if err = c.perform(ctx, w.options.publishTimeout(), c); err != nil {
-			if w.now >= c.deadline {
+			refused := errors.Is(err, errRefused) // there was no connection
+			if w.now >= c.deadline || refused {
 				l.silent[c.host] = w.now + int64(standsBack)
-			}
-			if errors.Is(err, errRefused) { // there was no connection
-				err = node.ErrUnsent
-				l.silent[c.host] = w.now + int64(standsBack)
+				err = &node.UnavailableError{Part: c.name, Sent: !refused, Err: err}
 			}
 			err = &node.DeferredError{Err: err}
 		} else {
@@ -138,7 +138,9 @@ func (c *calling) unsent() error {
 	}
 	if w.now < again {
 		w.count("callback-unsent")
-		return &node.DeferredError{Err: node.ErrUnsent, After: time.Duration(again - w.now)}
+		return &node.DeferredError{
+			Err: &node.UnavailableError{Part: c.name}, After: time.Duration(again - w.now),
+		}
 	}
 	c.life.silent[c.host] = w.now + int64(w.options.publishTimeout()+standsBack)
 	return nil

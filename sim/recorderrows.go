@@ -89,14 +89,15 @@ func (j *recorder) duplicate(l *life, m *node.Message) {
 
 // asked tells what a node was given for what it has asked.
 func (j *recorder) asked(l *life, request *node.ClaimRequest, messages []node.Ready) {
-	nth := map[string]int{}
+	nth := map[node.Part]int{}
 	for i := range messages {
 		m := &messages[i]
+		part := m.Where()
 		e := rowEvent(check.Ready, l, m.Ref())
-		e.Nth, e.Until = nth[m.Lane], sinceEpoch(request.Until)
-		nth[m.Lane]++
+		e.Part, e.Nth, e.Until = m.Part, nth[part], sinceEpoch(request.Until)
+		nth[part]++
 		for _, share := range request.Lanes {
-			if share.Lane == m.Lane {
+			if share.Where() == part {
 				e.Limit = share.Limit
 			}
 		}
@@ -147,7 +148,7 @@ func (j *recorder) reset(l *life, release node.Release) {
 	e := rowEvent(check.Reset, l, release.Ref)
 	e.Owner, e.Stamp = check.UUID(release.ReadiedBy), sinceEpoch(release.ReadiedAt)
 	e.Age = time.Duration(j.world.store.instant().UnixNano() - j.stamps[release.Incarnation])
-	e.Due, e.Unsent, e.Behind = sinceEpoch(release.Due), release.Unsent, release.Behind
+	e.Part, e.Due, e.Unsent, e.Behind = release.Part, sinceEpoch(release.Due), release.Unsent, release.Behind
 	j.rowStep(l, release.Ref, "waiting again")
 	j.add(e)
 }
@@ -362,16 +363,18 @@ func (j *recorder) dropped(p *partition) {
 }
 
 // hangs tells that the sink of a lane, or one partition of it, answers nobody, or again.
-func (j *recorder) unreached(p *partition, h *host) {
-	e := check.Event{Kind: check.Unreached, Topic: p.topic.name, Partition: p.String()}
+func (j *recorder) unreached(p *partition, h *host, until int64) {
+	e := check.Event{
+		Kind: check.Unreached, Topic: p.topic.name, Partition: p.String(), Until: time.Duration(until),
+	}
 	if h.life != nil {
 		e.Node = h.life.label
 	}
 	j.add(e)
 }
 
-func (j *recorder) hangs(kind check.Kind, p *partition, whole bool) {
-	e := check.Event{Kind: kind, Topic: p.topic.name}
+func (j *recorder) hangs(kind check.Kind, p *partition, whole bool, until int64) {
+	e := check.Event{Kind: kind, Topic: p.topic.name, Until: time.Duration(until)}
 	if !whole {
 		e.Partition = p.String()
 	}

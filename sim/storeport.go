@@ -134,10 +134,10 @@ func (p *storePort) Settle(ctx context.Context, next []node.Next) ([]node.Settle
 	return e.done, nil
 }
 
-// Lanes implements node.Store.
-func (p *storePort) Lanes(ctx context.Context) ([]string, error) {
-	e := &lanes{}
-	if err := p.transaction(opLanes, e, 0, nil).perform(ctx); err != nil {
+// Parts implements node.Store.
+func (p *storePort) Parts(ctx context.Context) ([]node.Part, error) {
+	e := &parts{}
+	if err := p.transaction(opParts, e, 0, nil).perform(ctx); err != nil {
 		return nil, err
 	}
 	return e.result, nil

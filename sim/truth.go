@@ -415,11 +415,11 @@ func (t *truth) claim(ctx context.Context, request node.ClaimRequest) (result no
 		for i := range more.Messages {
 			m := &more.Messages[i]
 			if t.skips(m) {
-				skipped = append(skipped, node.Release{Claim: m.Claim, Unsent: true})
+				skipped = append(skipped, node.Release{Claim: m.Claim, Part: m.Part, Unsent: true})
 				continue
 			}
 			result.Messages = append(result.Messages, *m)
-			at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == m.Lane })
+			at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Where() == m.Where() })
 			request.Lanes[at].Limit--
 			request.Lanes[at].Bytes -= m.Size()
 		}
@@ -491,8 +491,8 @@ func (t *truth) Settle(ctx context.Context, next []node.Next) ([]node.Settled, e
 	return settled, nil
 }
 
-// Lanes implements node.Store.
-func (t *truth) Lanes(ctx context.Context) ([]string, error) { return must(t.rows.Lanes(ctx)), nil }
+// Parts implements node.Store.
+func (t *truth) Parts(ctx context.Context) ([]node.Part, error) { return must(t.rows.Parts(ctx)), nil }
 
 // Expired implements node.Store.
 func (t *truth) Expired(ctx context.Context, limit int) ([]node.Claim, error) {

@@ -73,6 +73,10 @@ func printMessage(page *page, m *admin.Message, payload bool, now time.Time) {
 	if !m.Due.Equal(m.Deadline) {
 		rows = append(rows, []any{"put off to", at(m.Due)})
 	}
+	if m.Part != "" {
+		what := fmt.Sprintf("%s %s of %s does not answer", partKind(m.Lane), m.Part, m.Lane)
+		rows = append(rows, []any{"parked", what})
+	}
 	if m.Claim != nil {
 		rows = append(rows, []any{"claimed by", m.Claim.Node}, []any{"claimed", at(m.Claim.Since)},
 			[]any{"claim expires", at(m.Claim.Expires)})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"chronos/node"
@@ -17,7 +18,7 @@ import (
 
 // listCommand lists messages.
 type listCommand struct {
-	State  state    `placeholder:"STATE" help:"Only those: waiting, claimed, overdue, put-off or stuck."`
+	State  state    `placeholder:"STATE" help:"Only those: waiting, parked, claimed, overdue, put-off or stuck."`
 	Lane   []string `placeholder:"LANE" help:"Only on these lanes."`
 	From   *text    `placeholder:"INSTANT" help:"Deadlines from then on. No zone is UTC."`
 	Until  *text    `placeholder:"INSTANT" help:"Deadlines before."`
@@ -35,17 +36,19 @@ type state string
 // Validate returns an error for another one.
 func (s state) Validate() error {
 	if s != "" && !slices.Contains(inspect.States(), inspect.State(s)) {
-		return fmt.Errorf("it must be one of waiting, claimed, overdue, put-off and stuck")
+		return fmt.Errorf("it must be one of waiting, parked, claimed, overdue, put-off and stuck")
 	}
 	return nil
 }
 
 // Help says how it goes on.
 func (c *listCommand) Help() string {
-	return `Lists messages that are stored, lane by lane, the first to fall due first. Those that are put off could not
-be published; those that are stuck have a claim that has expired. It asks for page after page, each of which takes
-the store a tenth of a second at most, until --limit are found or nothing is left. A search by key or header looks
-at every message of the lanes, some hundreds of them in a page: Ctrl-C ends it, and it says how to go on from there.`
+	return `Lists messages that are stored, lane by lane, the first to fall due first. Those that are parked wait for an
+output partition that does not answer; they come behind the others of their lane. Those that are put off
+could not be published; those that are stuck have a claim that has expired. It asks for page after page, each of which
+takes the store a tenth of a second at most, until --limit are found or nothing is left. A search by key or header
+looks at every message of the lanes, some hundreds of them in a page: Ctrl-C ends it, and it says how to go on
+from there.`
 }
 
 // Run lists.
@@ -205,6 +208,8 @@ func printLanes(page *page, all *admin.Lanes) {
 			note = "PAUSED " + pausedText(l.Paused, all.At)
 		case l.Closed:
 			note = "closed " + untilText(l.Changes)
+		case len(l.Parked) > 0:
+			note = parkedText(l)
 		case l.Trouble != nil:
 			note = "cannot publish: " + cmp.Or(l.Trouble.Cause, l.Trouble.Error)
 		case !l.Served:
@@ -226,6 +231,36 @@ func printLanes(page *page, all *admin.Lanes) {
 			page.line("It cannot get on while the intake is paused.")
 		}
 	}
+}
+
+// parkedText says how many messages of a lane are parked, and for which of its parts.
+func parkedText(l *admin.Lane) string {
+	const most = 5
+	var all admin.Count
+	var names []string
+	for _, p := range l.Parked {
+		all.N += p.Waiting.N
+		all.Estimated = all.Estimated || p.Waiting.Estimated
+		all.Unknown = all.Unknown || p.Waiting.Unknown
+		names = append(names, p.Part)
+	}
+	what := partKind(l.Name)
+	if len(names) == 1 {
+		return fmt.Sprintf("%s parked: %s %s does not answer", approximately(all), what, names[0])
+	}
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return fmt.Sprintf("%s parked: %ss %s do not answer", approximately(all), what, text)
+}
+
+// partKind returns what the parts of a lane are.
+func partKind(lane string) string {
+	if node.IsCallback(lane) {
+		return "host"
+	}
+	return "partition"
 }
 
 // untilText says until when something lasts.

@@ -352,6 +352,7 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		"chronos_journal_takeovers_total": true, "chronos_journal_replay_left": true,
 		"chronos_journal_standby_copies": true, "chronos_journal_standby_behind": true,
 		"chronos_journal_unreadable": true, "chronos_locked_total": true, "chronos_throttled_seconds_total": true,
+		"chronos_parked_messages": true,
 	}
 	for _, row := range metrics.Table() {
 		if families[row.Name] == nil {

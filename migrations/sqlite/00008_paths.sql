@@ -8,3 +8,10 @@ ON CONFLICT DO NOTHING;
 -- When the callbacks have ended that were under way before the lineage began: until then nothing is claimed on callback
 -- lanes. A node of the release before, which does not know of this column, sets claims_from late enough.
 ALTER TABLE lineage ADD COLUMN calls_from INTEGER NOT NULL DEFAULT -9223372036854775808;
+
+-- The part of its lane on which a message is parked, an output partition or a host; empty if it is not. What waits is in
+-- the order of parts within its lane.
+ALTER TABLE messages ADD COLUMN part TEXT NOT NULL DEFAULT '';
+
+DROP INDEX messages_waiting;
+CREATE INDEX messages_waiting ON messages (lane, part, due_at, id) WHERE readied_at IS NULL;

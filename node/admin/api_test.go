@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,42 @@ func TestAPIShowsMessages(t *testing.T) {
 		if len(found.Messages) != 1 {
 			t.Errorf("the next page: %+v", found)
 		}
+	}
+}
+
+// Goal: what is parked is in the state parked, with the part that does not answer, in a list of that state, and among
+// what is counted on its lane; what is overdue lists it, too. Method: one message of lane out is parked.
+func TestAPIParked(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	m := s.put(t, "late", func(m *node.Message) { m.Deadline = m.Deadline.Add(-2 * time.Hour) })
+	got, err := s.Claim(t.Context(), node.ClaimRequest{
+		Node: s.node, Hold: time.Hour, Until: time.Now(),
+		Lanes: []node.Share{{Lane: "out", Limit: 100, Bytes: 1 << 20}},
+	})
+	if err != nil || len(got.Messages) != 1 || got.Messages[0].Incarnation != m {
+		t.Fatalf("claimed %+v, %v", got.Messages, err)
+	}
+	release := node.Release{Claim: got.Messages[0].Claim, Part: "3", Unsent: true}
+	if _, err := s.Reset(t.Context(), []node.Release{release}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"/v1/messages?state=parked", "/v1/messages/late", "/v1/messages?state=overdue&lane=out",
+	} {
+		var found admin.Messages
+		s.ask(t, 200, "GET", path, "", &found)
+		if len(found.Messages) != 1 || found.Messages[0].State != "parked" || found.Messages[0].Part != "3" {
+			t.Errorf("%s: %+v", path, found.Messages)
+		}
+	}
+	var lanes admin.Lanes
+	s.ask(t, 200, "GET", "/v1/lanes", "", &lanes)
+	i := slices.IndexFunc(lanes.Lanes, func(l admin.Lane) bool { return l.Name == "out" })
+	lane := lanes.Lanes[i]
+	if len(lane.Parked) != 1 || lane.Parked[0].Part != "3" || lane.Parked[0].Waiting.N != 1 ||
+		lane.Parked[0].Oldest == nil || lane.Overdue.N < 1 {
+		t.Errorf("the lane is %+v", lane)
 	}
 }
 
@@ -329,7 +366,7 @@ type away struct {
 }
 
 // Lanes implements inspect.Source.
-func (a away) Lanes(context.Context) ([]string, error) { return nil, a.err }
+func (a away) Parts(context.Context) ([]node.Part, error) { return nil, a.err }
 
 // Goal: who asks a node while its store is away reads what is out and what still works, and no error of a library; who
 // asks the store at a terminal of their own reads the error. Method: a store that fails, behind both.

@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"chronos/node"
-	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 )
 
@@ -30,10 +29,18 @@ type Lane struct {
 	Oldest  *time.Time `json:"oldest,omitempty" doc:"When the first of the overdue messages fell due."`
 	Next    *time.Time `json:"next,omitempty" doc:"When the next message falls due."`
 	Within  []Within   `json:"within" doc:"How many messages fall due soon, each with those of the one before."`
+	Parked  []Parked   `json:"parked,omitempty" doc:"What waits for parts of the lane that do not answer; 100 at most."`
 	Trouble *Trouble   `json:"trouble,omitempty" doc:"What this node fails on, and has failed on of late."`
 	Window  string     `json:"window,omitempty" doc:"When it is open, in words; missing if it always is."`
 	Closed  bool       `json:"closed,omitempty" doc:"By its window, so that nothing comes out and nothing is overdue."`
 	Changes *time.Time `json:"changes,omitempty" doc:"When it closes or, if it is closed, opens."`
+}
+
+// Parked is what waits for a part of a lane that does not answer. It is among what waits on the lane.
+type Parked struct {
+	Part    string     `json:"part" doc:"The number of the output partition."`
+	Waiting Count      `json:"waiting"`
+	Oldest  *time.Time `json:"oldest,omitempty" doc:"When the first of them fell due."`
 }
 
 // Within is how many messages fall due within a time from now.
@@ -81,7 +88,7 @@ func (a *API) lanes(api huma.API) {
 func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 	now := a.now().UTC()
 	all := Lanes{At: now, Lanes: []Lane{}}
-	stored, err := a.Store.Lanes(ctx)
+	stored, err := a.Store.Parts(ctx)
 	if err != nil {
 		return all, err
 	}
@@ -93,7 +100,7 @@ func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 	if err != nil {
 		return all, err
 	}
-	names := append(slices.Clone(a.Lanes), stored...)
+	names := append(slices.Clone(a.Lanes), node.LanesOf(stored)...)
 	paused := map[string]*Pause{}
 	for _, p := range pauses {
 		paused[p.Lane] = pauseOf(p)
@@ -103,7 +110,7 @@ func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	names = names[:min(len(names), inspect.MaxLanes)]
+	names = names[:min(len(names), node.MaxLanes)]
 	seen, err := a.Outlook.Outlook(ctx, outlook.Request{Now: now, Lanes: names})
 	if err != nil {
 		return all, err
@@ -114,6 +121,9 @@ func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 			Name: l.Name, Served: a.serves(l.Name), Paused: paused[l.Name],
 			Waiting: Count(l.Waiting), Claimed: Count(l.Claimed), Overdue: Count(l.Overdue),
 			Oldest: instantOf(l.Oldest), Next: instantOf(l.Next), Within: []Within{},
+		}
+		for _, p := range l.Parked {
+			lane.Parked = append(lane.Parked, Parked{p.Part, Count(p.Waiting), instantOf(p.Oldest)})
 		}
 		for i, horizon := range outlook.Horizons() {
 			lane.Within = append(lane.Within, Within{int(horizon.Seconds()), Count(l.Within[i])})

@@ -39,7 +39,7 @@ type findInput struct {
 }
 
 type listInput struct {
-	State  string    `query:"state" enum:"waiting,claimed,overdue,put-off,stuck"`
+	State  string    `query:"state" enum:"waiting,parked,claimed,overdue,put-off,stuck"`
 	Lane   []string  `query:"lane" doc:"Only on these lanes."`
 	From   time.Time `query:"from" doc:"Deadlines from this instant on."`
 	Until  time.Time `query:"until" doc:"Deadlines before this instant."`

@@ -104,11 +104,11 @@ func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pau
 		request.By = callerOf(ctx).Name()
 	}
 	if lane != node.Intake && !a.serves(lane) {
-		stored, err := a.Store.Lanes(ctx)
+		stored, err := a.Store.Parts(ctx)
 		if err != nil {
 			return Pause{}, err
 		}
-		if !slices.Contains(stored, lane) {
+		if !slices.Contains(node.LanesOf(stored), lane) {
 			return Pause{}, huma.Error404NotFound("there is no lane " + lane + ": no route of this node has it, and " +
 				"nothing waits there")
 		}

@@ -117,7 +117,7 @@ func (a *API) Handler() http.Handler {
 	}
 	a.intake.Store = a.Taker
 	a.quotas.source, a.quotas.lanes = a.Outlook, a.known
-	a.found.node, a.found.store = a.Node, a.Store.Lanes
+	a.found.node, a.found.store = a.Node, a.Store.Parts
 	mux := &colons{mux: http.NewServeMux()}
 	api := humago.New(mux, specification())
 	api.UseMiddleware(listener.Doorman(a.Limits.Bytes, a.allow, refuse))
@@ -199,11 +199,11 @@ func (a *API) observe(event Event) {
 
 // known returns the lanes that are served by name, and those on which something waits.
 func (a *API) known(ctx context.Context) ([]string, error) {
-	stored, err := a.Store.Lanes(ctx)
+	stored, err := a.Store.Parts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lanes := slices.Concat(a.Node.Lanes(), stored)
+	lanes := slices.Concat(a.Node.Lanes(), node.LanesOf(stored))
 	slices.Sort(lanes)
 	return slices.Compact(lanes), nil
 }

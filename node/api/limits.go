@@ -83,7 +83,7 @@ func seconds(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds(
 // for whichever owner asks first. So no owner takes them all from another.
 type found struct {
 	node   *node.Config
-	store  func(context.Context) ([]string, error)
+	store  func(context.Context) ([]node.Part, error)
 	tokens func() []listener.Token[Scopes] // nil, or none of them, for one caller that may do everything
 
 	mu    sync.Mutex
@@ -183,7 +183,7 @@ func (f *found) look(ctx context.Context) {
 	lanes, named, owners := map[string]string{}, f.node.Lanes(), f.owners()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, lane := range stored {
+	for _, lane := range node.LanesOf(stored) {
 		if slices.Contains(named, lane) || !f.node.Finds(lane) {
 			continue
 		}

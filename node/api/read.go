@@ -45,7 +45,7 @@ type getOutput struct {
 
 type listInput struct {
 	Lane   string    `path:"lane" maxLength:"249"`
-	State  string    `query:"state" enum:"waiting,claimed,overdue,put-off,stuck"`
+	State  string    `query:"state" enum:"waiting,parked,claimed,overdue,put-off,stuck"`
 	From   time.Time `query:"from" doc:"Deadlines from this instant on."`
 	Until  time.Time `query:"until" doc:"Deadlines before this instant."`
 	Key    string    `query:"key" maxLength:"4096" doc:"Those with this key; base64:... for one that is no text."`

@@ -274,7 +274,7 @@ func (c *Client) Get(ctx context.Context, lane, id string) (view.Message, error)
 
 // Query says which messages of a lane are meant. The zero value is all of them.
 type Query struct {
-	State       string // waiting, claimed, overdue, put-off or stuck
+	State       string // waiting, parked, claimed, overdue, put-off or stuck
 	From, Until time.Time
 	Key, Header string // a key; NAME or NAME=VALUE
 }

@@ -67,7 +67,8 @@ type Writer interface {
 	//
 	// An error that is ErrAborted says that nothing of it is there, nor ever will be. If a RefusedError is in it as
 	// well, it says which outputs are to blame, and with ErrRefused an entry is. Any other error means that the outcome
-	// is unknown: what the partition says, read up to the fence of a new writer, is the truth.
+	// is unknown: what the partition says, read up to the fence of a new writer, is the
+	// truth.
 	//
 	// After ErrFenced, ErrSpent, and after an unknown outcome, the writer is spent: each further call is ErrFenced and
 	// ErrAborted.
@@ -144,7 +145,8 @@ const MaxEntryBytes = 900 << 10
 // RefusedError says which outputs of a transaction their topics refuse. Kafka refuses batches: several outputs of one
 // topic may be blamed for one of them.
 type RefusedError struct {
-	// Errs has an element for each output: node.ErrRejected, node.ErrNoTopic, or nil where it is not to blame.
+	// Errs has an element for each output: node.ErrRejected, node.ErrNoTopic, a *node.UnavailableError where its
+	// partition does not answer, or nil where it is not to blame.
 	Errs []error
 }
 

@@ -49,6 +49,7 @@ type Metrics struct {
 	ends      map[node.Partition]int64
 	sampled   time.Time // when the last sample was taken; zero for never
 	tags      map[string]uint64
+	parked    map[node.Part]bool // that have a series
 }
 
 // laneMetrics are what is counted for each message.
@@ -78,6 +79,7 @@ func New(config node.Config, version string) *Metrics {
 		loops:      newLoops(config),
 		positions:  map[node.Partition]int64{},
 		ends:       map[node.Partition]int64{},
+		parked:     map[node.Part]bool{},
 	}
 	for _, row := range Table() {
 		m.add(row)

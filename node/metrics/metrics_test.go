@@ -58,6 +58,7 @@ func TestTable(t *testing.T) {
 		"lane", "result", "topic", "reason", "partition", "cause", "setting", "version", "goversion", "loop", "port",
 		"call", "to", "state", "within", "permanent", "action", "outcome", "operation", "status", "class",
 		"client", "tag", // of tags 101 at most
+		"part", // 101 of a lane at most, see outlook.MaxParked
 	}
 	seen := map[string]bool{}
 	for _, row := range metrics.Table() {
@@ -181,9 +182,9 @@ func (f *fake) Settle(_ context.Context, next []node.Next) ([]node.Settled, erro
 	return []node.Settled{node.Rearmed}, f.err
 }
 
-func (f *fake) Lanes(context.Context) ([]string, error) {
-	f.seen = append(f.seen, "lanes")
-	return make([]string, 1), f.err
+func (f *fake) Parts(context.Context) ([]node.Part, error) {
+	f.seen = append(f.seen, "parts")
+	return make([]node.Part, 1), f.err
 }
 
 func (f *fake) Expired(_ context.Context, n int) ([]node.Claim, error) {

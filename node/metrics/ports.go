@@ -112,7 +112,7 @@ func (s *portStates) note(port node.Port, name string, err error) {
 	switch {
 	case err == nil:
 		*state = PortState{Answered: now}
-	case name == "lanes": // a look that is given up soon; if the store is away, all others fail, too
+	case name == "parts": // a look that is given up soon; if the store is away, all others fail, too
 	case state.Failing:
 		state.Call, state.Err = name, err
 	default:
@@ -256,12 +256,12 @@ func (s *store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return claims, err
 }
 
-// Lanes implements node.Store.
-func (s *store) Lanes(ctx context.Context) ([]string, error) {
-	c := s.begin(ctx, "lanes")
-	lanes, err := s.Store.Lanes(ctx)
+// Parts implements node.Store.
+func (s *store) Parts(ctx context.Context) ([]node.Part, error) {
+	c := s.begin(ctx, "parts")
+	parts, err := s.Store.Parts(ctx)
 	c.end(ctx, err)
-	return lanes, err
+	return parts, err
 }
 
 // Reset implements node.Store.

@@ -18,7 +18,7 @@ type busy struct{ node.Store }
 
 func (busy) Expired(context.Context, int) ([]node.Claim, error) { return nil, nil }
 
-func (busy) Lanes(context.Context) ([]string, error) { return nil, errors.New("it took too long") }
+func (busy) Parts(context.Context) ([]node.Part, error) { return nil, errors.New("it took too long") }
 
 // TestLookForLanesIsNoOutage has a look for lanes given up, as it is where there are many dead entries: the store is
 // not away, and the node is as ready as before.
@@ -26,7 +26,7 @@ func TestLookForLanesIsNoOutage(t *testing.T) {
 	m := metrics.New(aConfig(), "v")
 	store := m.Ports(node.Ports{Clock: system.New(), Store: busy{}}).Store
 	_, err := store.Expired(t.Context(), 1)
-	_, failed := store.Lanes(t.Context())
+	_, failed := store.Parts(t.Context())
 	if state := m.Port(node.PortStore); err != nil || failed == nil || state.Failing {
 		t.Errorf("%v, %v: %+v", err, failed, state)
 	}

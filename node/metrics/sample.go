@@ -114,6 +114,7 @@ func (m *Metrics) byLabel(lanes []outlook.Lane) []outlook.Lane {
 		all.Waiting.Add(l.Waiting)
 		all.Claimed.Add(l.Claimed)
 		all.Overdue.Add(l.Overdue)
+		all.Parked = append(all.Parked, l.Parked...)
 		all.Oldest, all.Next = earlier(all.Oldest, l.Oldest), earlier(all.Next, l.Next)
 		for h := range all.Within {
 			all.Within[h].Add(l.Within[h])
@@ -130,6 +131,7 @@ func (m *Metrics) show(seen *outlook.Outlook, now time.Time) {
 	if !seen.Clock.IsZero() {
 		m.set("chronos_clock_offset_seconds", seen.Clock.Sub(seen.At).Seconds(), "store")
 	}
+	m.showParked(seen.Lanes)
 	for i := range seen.Lanes {
 		lane := &seen.Lanes[i]
 		label := m.label(lane.Name)
@@ -159,6 +161,39 @@ func (m *Metrics) show(seen *outlook.Outlook, now time.Time) {
 		m.set("chronos_counts_estimated", estimated, label)
 	}
 }
+
+// showParked shows what is parked on parts of lanes: on outlook.MaxParked of a lane by their names, on the rest of
+// them, and on those of lanes that no route names, together.
+func (m *Metrics) showParked(lanes []outlook.Lane) {
+	waiting := map[node.Part]float64{}
+	for i := range lanes {
+		label := m.label(lanes[i].Name)
+		rest := node.Part{Lane: label, Name: other}
+		waiting[rest] += 0
+		for n, p := range lanes[i].Parked {
+			at := node.Part{Lane: label, Name: p.Part}
+			if label == other || n >= outlook.MaxParked {
+				at = rest
+			}
+			waiting[at] += number(p.Waiting)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at := range m.parked {
+		if _, still := waiting[at]; !still {
+			m.gauges[parkedMetric].DeleteLabelValues(at.Lane, at.Name)
+			delete(m.parked, at)
+		}
+	}
+	for at, n := range waiting {
+		m.parked[at] = true
+		m.set(parkedMetric, n, at.Lane, at.Name)
+	}
+}
+
+// parkedMetric counts what is parked.
+const parkedMetric = "chronos_parked_messages"
 
 // horizonNames are the labels of outlook.Horizons.
 func horizonNames() []string { return []string{"1m", "10m", "1h", "24h"} }

@@ -2,6 +2,8 @@ package metrics_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -22,6 +24,51 @@ func (c counted) Outlook(_ context.Context, request outlook.Request) (seen outlo
 		seen.Lanes = append(seen.Lanes, lane)
 	}
 	return seen, nil
+}
+
+// Goal: what is parked is in the metrics by lane and part, of lanes that no route names as one, and gone from them when
+// it is gone; there are no more series of a lane than an outlook has parts. Method: samples of a store.
+func TestParkedIsSampled(t *testing.T) {
+	t.Parallel()
+	m, config := metrics.New(aConfig(), "v"), aConfig()
+	lane := config.Lanes()[0]
+	waits := func(n int, names ...string) (parked []outlook.Parked) {
+		for _, name := range names {
+			parked = append(parked, outlook.Parked{Part: name, Waiting: outlook.Count{N: n}})
+		}
+		return parked
+	}
+	store := counted{}
+	s := &metrics.Sampler{
+		Metrics: m, Store: store, Lanes: []string{lane},
+		Found: func(context.Context) ([]string, error) { return []string{"x", "y"}, nil },
+	}
+	check := func(want map[string]float64) {
+		t.Helper()
+		s.Sample(t.Context())
+		got := map[string]float64{}
+		for _, one := range gather(t, m)["chronos_parked_messages"].GetMetric() {
+			got[one.GetLabel()[0].GetValue()+" "+one.GetLabel()[1].GetValue()] = one.GetGauge().GetValue()
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%v are parked, want %v", got, want)
+		}
+	}
+	store[lane] = outlook.Lane{Parked: waits(3, "1", "2")}
+	store["x"], store["y"] = outlook.Lane{Parked: waits(4, "1")}, outlook.Lane{Parked: waits(5, "1", "7")}
+	check(map[string]float64{lane + " 1": 3, lane + " 2": 3, lane + " other": 0, "other other": 14})
+	store[lane], store["y"] = outlook.Lane{Parked: waits(1, "2")}, outlook.Lane{}
+	check(map[string]float64{lane + " 2": 1, lane + " other": 0, "other other": 4})
+	var many []string
+	want := map[string]float64{lane + " other": 4, "other other": 0}
+	for i := range outlook.MaxParked + 2 {
+		many = append(many, fmt.Sprintf("%03d", i))
+		if i < outlook.MaxParked {
+			want[lane+" "+many[i]] = 2
+		}
+	}
+	store[lane], store["x"] = outlook.Lane{Parked: waits(2, many...)}, outlook.Lane{}
+	check(want)
 }
 
 // Goal: what waits on lanes that no route names is in the metrics, as one lane, and gone from them when it is gone.

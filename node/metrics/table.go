@@ -228,6 +228,14 @@ func storeRows() []Metric {
 			Look: "The log says once a minute how many, since when, and why as far as this node can tell.",
 		},
 		{
+			Name: parkedMetric, Kind: Gauge, Labels: []string{"lane", "part"},
+			Help: "Messages that wait for an output partition that does not answer: `part` is its number. The part " +
+				"other is that of lanes that no route names, and of what is beyond 100 partitions of a lane." +
+				sampled + capped,
+			Look: "Which partition holds messages up. They come out within seconds of its return, and hold up no " +
+				"others meanwhile.",
+		},
+		{
 			Name: "chronos_oldest_overdue_seconds", Kind: Gauge, Labels: []string{"lane"},
 			Help: "How long ago the longest overdue message of the lane fell due; 0 if none is overdue." + sampled,
 			Look: "More than the hold time (5 s): no node that serves the lane can publish on it.",

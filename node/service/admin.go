@@ -79,8 +79,8 @@ func (s *Service) sampler() *metrics.Sampler {
 	var found func(ctx context.Context) ([]string, error)
 	if s.config.Node.Seeks() {
 		found = func(ctx context.Context) ([]string, error) {
-			lanes, err := s.store.Lanes(ctx)
-			return slices.DeleteFunc(lanes, func(lane string) bool {
+			parts, err := s.store.Parts(ctx)
+			return slices.DeleteFunc(node.LanesOf(parts), func(lane string) bool {
 				return slices.Contains(s.config.Node.Lanes(), lane) || !s.config.Node.Finds(lane)
 			}), err
 		}

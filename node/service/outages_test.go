@@ -119,7 +119,7 @@ func TestOutages(t *testing.T) {
 		j.Observe(node.Resumed{Port: node.PortSink, Lane: "out"})
 		told()
 		// A look for lanes is given up soon where there are many dead entries: the store answers all else.
-		j.Observe(node.Failed{Port: node.PortStore, Call: "lanes", Err: errors.New("it took too long")})
+		j.Observe(node.Failed{Port: node.PortStore, Call: "parts", Err: errors.New("it took too long")})
 		told()
 		if text := j.text.String(); !strings.Contains(text, "could not look for lanes that no route names") {
 			t.Errorf("the log says\n%s", text)

@@ -144,7 +144,7 @@ func (r *Reporter) Observe(event node.Event) {
 			})
 			return
 		}
-		if e.Call == "lanes" { // a look that is given up soon, while the store answers all others
+		if e.Call == "parts" { // a look that is given up soon, while the store answers all others
 			r.tally("lanes", 1, func(count int) {
 				r.say(slog.LevelWarn, "could not look for lanes that no route names; what other nodes have taken in "+
 					"for them waits until this node can, or they publish it",

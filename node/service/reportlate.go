@@ -223,6 +223,9 @@ func (r *Reporter) whyOverdue(lane *outlook.Lane, before *lookBefore, now time.T
 	if o := r.outages[title(node.PortSink, lane.Name)]; o != nil {
 		why = append(why, fmt.Sprintf("topic %s has been unavailable for %v", lane.Name, rounded(now.Sub(o.since))))
 	}
+	if len(lane.Parked) > 0 {
+		why = append(why, whyParked(lane))
+	}
 	if failed, is := l.failedOn[lane.Name]; is && now.Sub(failed.at) < causeLasts {
 		why = append(why, fmt.Sprintf("messages could not be published on %s: %s", lane.Name, failed.cause))
 	}
@@ -245,6 +248,24 @@ func (r *Reporter) whyOverdue(lane *outlook.Lane, before *lookBefore, now time.T
 		why = append(why, fmt.Sprintf("this node knows no reason, and fires nothing on %s", lane.Name))
 	}
 	return why
+}
+
+// whyParked says for which parts of a lane messages are parked.
+func whyParked(lane *outlook.Lane) string {
+	kind, all := "partition", outlook.Count{}
+	if node.IsCallback(lane.Name) {
+		kind = "host"
+	}
+	var names []string
+	for _, p := range lane.Parked {
+		all.Add(p.Waiting)
+		names = append(names, p.Part)
+	}
+	parked := fmt.Sprintf("%s messages of %s are parked: %s", amount(all), lane.Name, kind)
+	if len(names) == 1 {
+		return fmt.Sprintf("%s %s does not answer", parked, names[0])
+	}
+	return fmt.Sprintf("%ss %s do not answer", parked, firstOf(names, 5))
 }
 
 // measure takes up how late messages came out.

@@ -57,6 +57,24 @@ func TestOverdueIsOneLineAMinute(t *testing.T) {
 	})
 }
 
+// Goal: where messages are overdue because a partition does not answer, the log names it, whatever else comes out of
+// the lane. Method: two looks.
+func TestOverdueForParked(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		seen := looked(50, time.Minute)
+		seen.Lanes[0].Parked = []outlook.Parked{{Part: "3", Waiting: outlook.Count{N: 49}}}
+		j.Seen(seen, nil)
+		pass(10 * time.Second)
+		j.Observe(node.Fired{Messages: make100("out"), At: time.Now()})
+		j.Seen(seen, nil)
+		const why = `why="49 messages of out are parked: partition 3 does not answer"`
+		if text := j.text.String(); !strings.Contains(text, why) {
+			t.Errorf("the log has\n%s", text)
+		}
+		j.text.reset()
+	})
+}
+
 // Goal: what is overdue when a node starts is told at its second look, with what it has learned by then. Method: two
 // looks.
 func TestOverdueAtTheStart(t *testing.T) {

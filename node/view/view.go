@@ -17,9 +17,10 @@ import (
 type Message struct {
 	ID          string    `json:"id"`
 	Lane        string    `json:"lane" doc:"Where it comes out: a topic."`
-	State       string    `json:"state" enum:"waiting,claimed,overdue,put-off,stuck"`
+	State       string    `json:"state" enum:"waiting,parked,claimed,overdue,put-off,stuck"`
 	Deadline    time.Time `json:"deadline"`
 	Due         time.Time `json:"due" doc:"The deadline, unless it could not be published and was put off."`
+	Part        string    `json:"part,omitempty" doc:"The output partition that does not answer, where it is parked."`
 	Incarnation string    `json:"incarnation"`
 	Attempts    int       `json:"attempts" doc:"How many claims may have led to a publish."`
 	Bytes       int       `json:"bytes" doc:"The size of key, value and headers."`
@@ -115,7 +116,7 @@ type Trouble struct {
 // unless it is excused: its lane is closed.
 func Of(m *inspect.Message, now time.Time, excused bool) Message {
 	s := Message{
-		ID: m.ID, Lane: m.Lane, Deadline: m.Deadline, Due: m.Due, Incarnation: m.Incarnation.String(),
+		ID: m.ID, Lane: m.Lane, Deadline: m.Deadline, Due: m.Due, Part: m.Part, Incarnation: m.Incarnation.String(),
 		Attempts: m.Attempts, Bytes: m.Bytes, Key: BytesOf(m.Key), Value: BytesOf(m.Value),
 		State: stateOf(m, now, excused), Bound: m.Bound, Former: m.Former,
 	}
@@ -144,6 +145,8 @@ func stateOf(m *inspect.Message, now time.Time, excused bool) string {
 		return string(inspect.Stuck)
 	case !m.Waits():
 		return string(inspect.Claimed)
+	case m.Part != "":
+		return string(inspect.Parked)
 	case m.Due.After(m.Deadline):
 		return string(inspect.PutOff)
 	case m.Due.Before(now.Add(-time.Second)) && !excused:

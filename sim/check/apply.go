@@ -67,6 +67,7 @@ func (s *state) appeared(e *Event) {
 	default:
 		s.fired(sub, e)
 		s.reached(e)
+		s.unpark(e)
 	}
 	i, known := s.published(e)
 	if i != nil && s.healed >= 0 && !e.Twice {
@@ -230,7 +231,7 @@ func (s *state) insert(e *Event) {
 		sub.stored++
 	}
 	i.rows++
-	r := &row{incarnation: i, key: e.row(), deadline: e.Deadline, due: e.Deadline}
+	r := &row{incarnation: i, key: e.row(), deadline: e.Deadline, due: e.Deadline, placed: true}
 	if s.decision.message == e.Message {
 		r.former, r.restored, r.maybe = s.decision.former, s.decision.doubtful, s.decision.maybe
 	}
@@ -303,6 +304,7 @@ func (s *state) reset(r *row, e *Event) {
 	}
 	r.owner, r.stamp, r.expires = UUID{}, 0, 0
 	r.waiting, r.ahead = e.At, len(s.lane(r.key.topic).takings)
+	s.park(r, e)
 	if l := s.lineOf(r); l != nil && !e.Behind {
 		l.left = e.At // it is in nobody's way any more
 	}
@@ -422,6 +424,10 @@ func (s *state) hung(e *Event) {
 		l.silent[e.Partition] = map[string]bool{}
 	}
 	l.silent[e.Partition][e.Node] = true
+	if l.answers == nil {
+		l.answers = map[string]time.Duration{}
+	}
+	l.answers[e.Partition] = max(l.answers[e.Partition], e.Until)
 }
 
 // steered takes note of a pause, or of its end. What waits meanwhile waits on purpose.

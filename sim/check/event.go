@@ -150,15 +150,15 @@ const (
 	// Duplicate: a take found another incarnation of its id: Message, [ID, Topic].
 	Duplicate Kind = "duplicate"
 
-	// Ready: a node was given a claim: ID, Topic, Incarnation, Nth (on its lane, of this call, from 0), Limit (of that
-	// lane), Until.
+	// Ready: a node was given a claim: ID, Topic, Incarnation, [Part, of the lane, on which it is parked], Nth (on that
+	// part or on the lane, of this call, from 0), Limit (there), Until.
 	Ready Kind = "ready"
 
 	// Claim: a row is claimed: ID, Topic, Incarnation, Owner, [Stamp, Expires].
 	Claim Kind = "claim"
 
-	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due, Unsent,
-	// Behind].
+	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Part (on which it is
+	// parked from now on), Due, Unsent, Behind].
 	Reset Kind = "reset"
 
 	// Delete: a row is gone: ID, Topic, Incarnation, [Wall].
@@ -207,10 +207,11 @@ const (
 	// [Topic, Incarnation]. Or it cannot begin, because the node cannot read the series of what it has claimed: unread.
 	Fail Kind = "fail"
 
-	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, [Partition].
+	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, Until, [Partition].
 	Hang Kind = "hang"
 
-	// Unreached: a node does not reach a partition of a lane from now on, for a while: Node, Topic, Partition.
+	// Unreached: a node does not reach a partition of a lane from now on, for a while: Node, Topic, Partition,
+	// Until.
 	Unreached Kind = "unreached"
 
 	// Work: it answers again: Topic, [Partition].
@@ -344,6 +345,7 @@ type Event struct {
 	ID          string        // the message id
 	Topic       string        // the output topic; ids are unique within one
 	Partition   string        // of a topic, as topic/number
+	Part        string        // of the output topic, on which a row is parked: the number of a partition
 	Offset      int64         // of an input record, or of the next one
 	To          int64         // the offset behind the last of several records
 	Epoch       int           // the leader epoch of an input record, or of the one before a position
@@ -363,7 +365,7 @@ type Event struct {
 	Every       time.Duration // the interval of a series
 	NotAfter    time.Duration // the last instant at which it may be published; zero for no end
 	Due         time.Duration // when the row falls due next; zero for no change
-	Until       time.Duration // the latest due time that was asked for; for faults see Fault
+	Until       time.Duration // the latest due time that was asked for; the end of a hang; for faults see Fault
 	Wall        time.Duration // what the clock of the node says
 	Mono        time.Duration // what its monotonic clock says
 	Limit       int           // the largest number that was asked for

@@ -187,6 +187,7 @@ func (e *Event) fields() []field {
 		fieldOf("id", &e.ID, parseText),
 		fieldOf("topic", &e.Topic, parseText),
 		fieldOf("partition", &e.Partition, parseText),
+		fieldOf("part", &e.Part, parseText),
 		fieldOf("offset", &e.Offset, parseOffset),
 		fieldOf("to", &e.To, parseOffset),
 		fieldOf("epoch", &e.Epoch, strconv.Atoi),

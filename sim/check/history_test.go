@@ -184,6 +184,7 @@ func TestBounds(t *testing.T) {
 		"L11 until a claim": c.Fair(), "L12 after a pause": c.Still(),
 		"L21 beside a silent partition": c.Beside(0),
 		"L22 by way of a peer":          c.Around(0),
+		"L24 back":                      c.Back(0),
 	} {
 		if want := "| " + name + " | " + bound.String() + " |"; !strings.Contains(correctness, want) {
 			t.Errorf("docs/CORRECTNESS.md does not say %s", want)

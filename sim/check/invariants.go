@@ -28,7 +28,7 @@ type finding struct {
 
 // Invariants returns all of them, in their order.
 func Invariants() []Invariant {
-	all := slices.Concat(safety(), liveness(), lanes(), queuedInTime())
+	all := slices.Concat(safety(), liveness(), lanes(), queuedInTime(), shared())
 	for i := range all {
 		all[i].Statement = strings.Join(strings.Fields(all[i].Statement), " ")
 	}
@@ -177,10 +177,11 @@ func conduct() []Invariant {
 		},
 		{
 			"S15", "Bounded claims in order",
-			`One call claims no more messages on a lane than was asked for, none that falls due later than was asked
-			for, and the earliest of the lane first.`,
+			`One call claims no more messages on a lane, or on a part of it, than was asked for, none that falls due
+			later than was asked for, and the earliest first. A parked message is claimed on its part only; one that
+			was replaced, moved or rearmed since then is parked nowhere.`,
 			[]Kind{Ready},
-			[]Kind{Insert},
+			[]Kind{Insert, Reset},
 			s15,
 		},
 		{

@@ -98,7 +98,7 @@ func TestBroken(t *testing.T) {
 	broken := brokenFates()
 	for _, more := range []map[string][]string{
 		brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries(),
-		brokenWindows(), brokenPaces(), brokenTasks(), brokenShares(),
+		brokenWindows(), brokenPaces(), brokenTasks(), brokenShares(), brokenParked(),
 	} {
 		maps.Copy(broken, more)
 	}
@@ -224,6 +224,7 @@ func brokenConduct() map[string][]string {
 		"S15": {
 			preamble + strings.Replace(well, "limit=10", "nth=10 limit=10", 1) + gone,
 			preamble + strings.Replace(well, "until=2.1s", "until=1.9s", 1) + gone,
+			preamble + strings.Replace(well, "limit=10", "part=3 limit=10", 1) + gone,
 		},
 		"S16": {
 			strings.Replace(preamble, "publish_timeout=2s", "publish_timeout=3.5s", 1),

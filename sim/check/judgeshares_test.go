@@ -75,7 +75,7 @@ func TestBeside(t *testing.T) {
 		"after the healing":  beside("partition=out/1", "4s heal\n", 18*s),
 		"all of it hangs":    beside("", "", 14*s),
 		"reached by nobody":  unreached("a b c d e", "out/3", 24*s),
-		"a peer is in time":  unreached("a", "out/3", 9*s),
+		"a peer is in time":  unreached("a", "out/3", 5*s),
 	} {
 		v := judge(t, text+end)
 		for _, b := range v.Violations {

@@ -74,7 +74,7 @@ func (s *state) starved(r *row, now time.Duration) finding {
 		}
 		since = from
 	}
-	if r.ready() || now-since <= c.Fair() || s.catching || paused || s.lane(r.key.topic).hung ||
+	if r.ready() || r.part != "" || now-since <= c.Fair() || s.catching || paused || s.lane(r.key.topic).whole ||
 		s.unlocked(r.key) == locked {
 		return holds()
 	}

@@ -62,6 +62,12 @@ func queuedInTime() []Invariant {
 			[]Kind{PutQueue, Arrive, Begin, Fault, Heal},
 			l19,
 		},
+	}
+}
+
+// shared are those about what lanes and their parts do to each other.
+func shared() []Invariant {
+	return []Invariant{
 		{
 			"L20", "Shared",
 			`As long as some node is well, with a wall clock that nobody has set, and nothing has gone wrong for a
@@ -79,7 +85,8 @@ func queuedInTime() []Invariant {
 			`As long as nothing else has gone wrong than that single partitions of output topics hang, a message for
 			another partition of such a topic comes out in time all the same, whatever waits for those that hang, if
 			it is stored within a second after it fell due, or before, on a lane without a pace or a window: within
-			the bound of L20, and twice a turn of a publish and the time for which a node leaves a lane alone.`,
+			the bound of L20, and a turn of a publish; and a retry later, if it has no key and was tried on one that
+			hangs.`,
 			[]Kind{Fire},
 			[]Kind{Submit, Fault, Hang},
 			l21,
@@ -88,10 +95,28 @@ func queuedInTime() []Invariant {
 			"L22", "By way of a peer",
 			`As long as nothing else has gone wrong than that nodes do not reach single partitions of output topics, or
 			that partitions hang, a message for one that some node reaches all the time comes out, whatever the clocks
-			of the nodes say, if it is stored as for L21: within the bound of that, and as much again.`,
+			of the nodes say, if it is stored as for L21: within the bound of that, and a look for claims that have
+			expired.`,
 			[]Kind{Fire},
 			[]Kind{Submit, Fault, Hang, Unreached},
 			l22,
+		},
+		{
+			"L23", "Parked once",
+			`While a partition does not answer a node, that node claims each message for it once, and ten at each probe:
+			after 1 s, doubling to 5 s, give or take a fifth.`,
+			[]Kind{Reset},
+			[]Kind{Insert, Fire},
+			l23,
+		},
+		{
+			"L24", "Back",
+			`As long as nothing else has gone wrong than that single partitions hang, or that nodes do not reach them, a
+			parked message comes out soon after its partition answers all nodes: within a probe, which is 6 s, twice a
+			publish, and the bound of L20, where all that was parked on its lane counts as due with it.`,
+			[]Kind{Fire},
+			[]Kind{Submit, Insert, Reset, Fault, Hang, Unreached},
+			l24,
 		},
 	}
 }

@@ -460,6 +460,8 @@ func s15(s *state, e *Event) finding {
 	switch {
 	case e.Nth >= e.Limit:
 		return brokenBy(nil, "%d messages of %s were claimed for a limit of %d", e.Nth+1, e.Topic, e.Limit)
+	case r != nil && r.placed && e.Part != r.part:
+		return brokenBy(r.submission, "it was claimed on part %q of its lane, and is parked on %q", e.Part, r.part)
 	case r != nil && r.behind && min(r.due, r.deadline) <= e.Until: // it has come forward
 	case r != nil && (r.due > e.Until || e.Nth > 0 && r.due < s.process(e.Node).due[e.Topic]):
 		return brokenBy(r.submission, "it was not its turn to be claimed")

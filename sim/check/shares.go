@@ -42,7 +42,8 @@ func (s *state) passed(r *row, now time.Duration) finding {
 	lane := s.lane(topic)
 	_, paused := s.paused[topic]
 	switch {
-	case r.ready() || now-since <= c.Fair() || s.catching || paused || lane.hung || s.unlocked(r.key) > 0:
+	case r.ready() || r.part != "" || now-since <= c.Fair() || s.catching || paused || lane.whole,
+		s.unlocked(r.key) > 0:
 		return holds()
 	case c.pace(topic) > 0 || s.window(topic) != nil || c.Ordered && isCallback(topic):
 		return holds()
@@ -99,7 +100,11 @@ func l21(s *state, e *Event) finding {
 	if l == nil || l.silent == nil || to != nil {
 		return holds()
 	}
-	return s.besides(e, s.config.Beside, "beside a partition that hangs")
+	bound := s.config.Beside
+	if i := s.incarnations[e.Incarnation]; i != nil && i.failedAt > 0 { // it has no key, and went to the one that hangs
+		bound = func(near int) time.Duration { return s.config.Beside(near) + s.config.Retry }
+	}
+	return s.besides(e, bound, "beside a partition that hangs")
 }
 
 // l22 is the invariant L22, by way of a peer.
@@ -154,21 +159,18 @@ func (s *state) near(sub *submission) int {
 	n := 0
 	for _, other := range s.inOrder() {
 		n += count(other.key.topic == sub.key.topic && other.deadline <= sub.deadline &&
-			other.deadline >= sub.deadline-s.config.stretch()-2*(s.config.Turn()+s.config.StandBack))
+			other.deadline >= sub.deadline-s.config.stretch()-s.config.Turn())
 	}
 	return n
 }
 
 // Beside bounds the lateness of a message whose lane has other partitions that hang (L21), with so many others that
-// have just fallen due: it may wait twice until a publish is given up, and for as long as the node that gave it up
-// leaves the lane alone, since the first claim after that may begin with the oldest.
-func (c *Config) Beside(near int) time.Duration {
-	return 2*(c.Turn()+c.StandBack) + c.Shared(near)
-}
+// have just fallen due: it may wait until a publish is given up, once for each node and silence, and otherwise as
+// beside any backlog.
+func (c *Config) Beside(near int) time.Duration { return c.Turn() + c.Shared(near) }
 
-// Around bounds the lateness of a message whose partition some nodes do not reach (L22). One of them may claim it
-// first, once because it does not know, and once to find out whether the partition answers again; and twice it may be
-// put off, until it is there for everybody.
+// Around bounds the lateness of a message whose partition some nodes do not reach (L22). One of them may claim it first
+// and park it, and a node that reaches the partition finds the part with its next look for claims that have expired.
 func (c *Config) Around(near int) time.Duration {
-	return c.Beside(near) + 2*(c.Turn()+c.StandBack)
+	return c.Beside(near) + c.DetectionInterval*11/10
 }

@@ -174,6 +174,10 @@ type row struct {
 	maybe    bool          // or it may not: claims are not recorded
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
 
+	part    string // on which it is parked; "" for none
+	placed  bool   // that is known: it was stored, or reset, since the store was set back
+	counted bool   // it was parked before
+
 	behind  bool          // it has stood back, and may have come forward since
 	joined  time.Duration // since when it stands in its line
 	waiting time.Duration // since when nobody claims it
@@ -206,6 +210,7 @@ type process struct {
 	windows  []Window               // that it goes by; nil for those of the configuration
 	begun    map[string][]beginning // by lane with a pace: the publishes of the last second
 	requests []*request             // the callbacks that it has made lately, the earliest first
+	parkings map[part]*parking
 }
 
 // burst counts what happens within a second.
@@ -223,6 +228,9 @@ type lane struct {
 	// silent are the partitions of the topic that hung, at any time, or that nodes did not reach: to whom, "" for all.
 	silent map[string]map[string]bool
 	whole  bool // all of it hung, at any time
+
+	answers map[string]time.Duration // by partition: when all of these have ended, as far as known
+	parked  int                      // how many messages were ever parked on it
 }
 
 // pause is since when something is paused, in true time and by the clock of the store.

@@ -90,6 +90,12 @@ const when = (instant) => new Date(instant).toISOString().replace("T", " ").repl
 const state = (kind, sign, text) => el("span", { class: kind }, sign + " " + text);
 const pausedText = (p) => "paused " + ago(p.since) + (p.by ? " by " + p.by : "") + (p.reason ? ": " + p.reason : "");
 
+const parts = (lane, n = 1) => (lane.startsWith("http:") ? "host" : "partition") + (n === 1 ? "" : "s");
+const parkedText = (l) => {
+  const names = l.parked.slice(0, 5).map((p) => p.part).join(", ") + (l.parked.length > 5 ? ` and ${l.parked.length - 5} more` : "");
+  return `parked: ${parts(l.name, l.parked.length)} ${names} ${l.parked.length === 1 ? "does" : "do"} not answer`;
+};
+
 // ---- Is it well?
 
 const out = (what) => (info.outages ?? []).some((o) => o.what === what);
@@ -107,6 +113,7 @@ function judge(lanes, nodes) {
     const late = l.oldest ? (new Date(lanes.at) - new Date(l.oldest)) / 1000 : 0;
     if (l.paused) warn.push(`Lane ${l.name} was ${pausedText(l.paused)}.`);
     else if (late > 5) bad.push(`Lane ${l.name} has ${plural(l.overdue, "overdue message")}, the oldest for ${roughly(late)}.`);
+    if (l.parked) bad.push(`Of lane ${l.name}, messages are ${parkedText(l)}. The others come out.`);
     if (l.trouble && !out("Kafka") && !out("topic " + l.name)) bad.push(`This node cannot publish on ${l.name}: ${cause(l.trouble)}.`);
     if (!l.served) warn.push(`Messages wait on lane ${l.name}, which no route of this node has.`);
   }
@@ -208,6 +215,7 @@ function charts(text) {
 function laneState(l) {
   if (l.paused) return state("warn", "■", pausedText(l.paused));
   if (l.closed) return state("unknown", "■", l.changes ? "closed until " + when(l.changes).replace(/:00\.000/, "") : "closed forever");
+  if (l.parked) return state("bad", "▲", parkedText(l));
   if (l.trouble) return state("bad", "✖", "cannot publish: " + cause(l.trouble));
   if (l.overdue.n > 0 || l.overdue.unknown) return state("bad", "▲", "overdue");
   if (!l.served) return state("warn", "▲", "no route of this node");
@@ -410,6 +418,7 @@ function life(m) {
   if (m.origin) step(null, "Submitted", `by offset ${m.origin.offset} of ${m.origin.topic}/${m.origin.partition}`);
   step(null, "Taken in", "it is stored");
   step(m.deadline, "Deadline", m.state === "overdue" ? "it should have come out" : "");
+  if (m.part) step(null, "Parked", `${parts(m.lane)} ${m.part} of ${m.lane} does not answer`);
   if (m.due !== m.deadline) step(m.due, "Put off to", m.trouble ? cause(m.trouble) : "it could not be published");
   if (m.claim) {
     step(m.claim.since, "Claimed", `by node ${m.claim.node.slice(0, 8)}`);
@@ -427,7 +436,7 @@ const bytes = (b) => b === undefined ? "null" :
 const base64 = (text) => btoa(String.fromCodePoint(...new TextEncoder().encode(text)));
 
 function showMessage(m) {
-  const kinds = { waiting: ["good", "✔"], claimed: ["good", "➤"], overdue: ["bad", "▲"], "put-off": ["warn", "▲"], stuck: ["bad", "✖"] };
+  const kinds = { waiting: ["good", "✔"], claimed: ["good", "➤"], overdue: ["bad", "▲"], parked: ["bad", "▲"], "put-off": ["warn", "▲"], stuck: ["bad", "✖"] };
   const facts = [["Lane", m.lane], ["Attempts", m.attempts], ["Size", m.bytes + " bytes"], ["Key", bytes(m.key)],
     ...(m.series ? [["Series", m.series.rule], ["Occurrence", `number ${m.series.sequence}` + (m.series.stopped ? ", the last: the series was cancelled"
       : m.series.next ? `; the next comes at ${when(m.series.next)}` : ", the last")]] : []),

@@ -50,7 +50,7 @@ func (l *Ledger) Freeze(
 		return nil, err
 	}
 	w := owned.(*ledgerWriter)
-	if _, err := w.prepare(ctx, &transaction); err != nil {
+	if _, err := w.prepare(ctx, time.Minute, &transaction); err != nil {
 		return nil, err
 	}
 	return func() error { return w.conclude(ctx) }, nil
@@ -169,6 +169,37 @@ func SilentPick(silent int32, n int) (pick int, number bool) {
 	p := watchedPartitioner{javaPartitioner(), &s}.ForTopic("topic")
 	number = p.RequiresConsistency(&kgo.Record{})
 	return p.(kgo.TopicBackupPartitioner).PartitionByBackup(&kgo.Record{}, n, &idle{n}), number
+}
+
+// Silent is a sink that knows of silent partitions of a topic.
+type Silent struct {
+	sink  *Sink
+	topic string
+}
+
+// NewSilent returns one that knows of a topic with so many partitions, which are all silent.
+func NewSilent(topic string, partitions int) *Silent {
+	s := &Silent{&Sink{}, topic}
+	names := make(map[topicPartition]bool)
+	for number := range partitions {
+		names[topicPartition{topic, int32(number)}] = false
+	}
+	s.sink.silent.counts.set(topic, partitions)
+	s.sink.silent.add(names)
+	return s
+}
+
+// Answer notes that a partition has answered the look-out.
+func (s *Silent) Answer(number int32) { s.sink.silent.hear(topicPartition{s.topic, number}, nil) }
+
+// Fail notes that a trial of a partition has failed.
+func (s *Silent) Fail(number int32) { s.sink.silent.failed(topicPartition{s.topic, number}) }
+
+// Sort returns the results of records that are not sent, and how many are sent on trial.
+func (s *Silent) Sort(records []node.Record) (results []error, trial int) {
+	results = make([]error, len(records))
+	_, tried, _ := s.sink.silent.sort(records, results, true)
+	return results, len(tried)
 }
 
 // idle tells of partitions for which nothing waits.

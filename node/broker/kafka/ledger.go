@@ -86,6 +86,7 @@ type Ledger struct {
 	config LedgerConfig
 	admin  *Admin
 	seeds  *seeds
+	silent *silentWatch // of the output topics
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -108,11 +109,16 @@ func NewLedger(config LedgerConfig) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{config, admin, seeds}, nil
+	silent := &silentWatch{admin: admin.client, log: config.Logger, work: newBackground()}
+	return &Ledger{config, admin, seeds, silent}, nil
 }
 
 // Close closes the connections of the Ledger. Its writers are closed by themselves.
-func (l *Ledger) Close() { l.admin.Close() }
+func (l *Ledger) Close() {
+	l.silent.work.end()
+	l.admin.Close()
+	l.silent.work.wait()
+}
 
 // writerOptions returns the options of the client of a writer.
 func (c *LedgerConfig) writerOptions(number int32) []kgo.Opt {
@@ -253,11 +259,13 @@ func (l *Ledger) readError(from ledger.Place, fetches kgo.Fetches) error {
 
 // Own implements ledger.Ledger.
 func (l *Ledger) Own(ctx context.Context, number int32, fence ledger.Entry) (ledger.Writer, error) {
-	client, err := l.seeds.client(ctx, l.config.writerOptions(number))
+	outputs := watchedPartitioner{javaPartitioner(), &l.silent.silentPartitions}
+	options := append(l.config.writerOptions(number), kgo.RecordPartitioner(ledgerPartitioner{l.config.Topic, outputs}))
+	client, err := l.seeds.client(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("configure Kafka client: %w", err)
 	}
-	w := &ledgerWriter{config: l.config, number: number, client: client}
+	w := &ledgerWriter{config: l.config, number: number, client: client, silent: l.silent}
 	// This fences the writer of before, and has what it has begun be aborted.
 	if _, _, err := client.ProducerID(ctx); err != nil {
 		w.Close()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,6 +20,7 @@ type ledgerWriter struct {
 	config LedgerConfig
 	number int32
 	client *kgo.Client
+	silent *silentWatch
 	fence  int64
 	spent  bool
 	closed sync.Once
@@ -39,10 +41,25 @@ func (w *ledgerWriter) Commit(ctx context.Context, transaction ledger.Transactio
 	if w.spent {
 		return 0, fmt.Errorf("commit: %w: %w", ledger.ErrFenced, ledger.ErrAborted)
 	}
+	tried, err := w.silent.admit(transaction.Outputs)
+	if err != nil {
+		return 0, fmt.Errorf("commit: %w: %w", ledger.ErrAborted, err)
+	}
+	patience := w.config.CommitTimeout
+	if len(tried) > 0 {
+		patience /= 4 // all that comes for the partition waits for the trial
+		unanswered := map[topicPartition]bool{}
+		defer func() {
+			for _, name := range tried {
+				unanswered[name] = err != nil
+			}
+			w.silent.conclude(tried, unanswered)
+		}()
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.CommitTimeout)
 	defer cancel()
 	for tries := 1; ; tries++ {
-		end, err = w.prepare(ctx, &transaction)
+		end, err = w.prepare(ctx, patience, &transaction)
 		switch {
 		case err == nil:
 			return end, w.conclude(ctx)
@@ -76,8 +93,11 @@ func (w *ledgerWriter) identity(ctx context.Context) (is identity, err error) {
 	return is, err
 }
 
-// prepare has all of a transaction be on the brokers, where nobody sees it yet.
-func (w *ledgerWriter) prepare(ctx context.Context, transaction *ledger.Transaction) (end int64, err error) {
+// prepare has all of a transaction be on the brokers, where nobody sees it yet. They may take as long as patience for
+// its records.
+func (w *ledgerWriter) prepare(
+	ctx context.Context, patience time.Duration, transaction *ledger.Transaction,
+) (end int64, err error) {
 	before, err := w.identity(ctx)
 	if err != nil {
 		return 0, w.spend(fmt.Errorf("begin: %w: %w", ledger.ErrAborted, err))
@@ -85,7 +105,7 @@ func (w *ledgerWriter) prepare(ctx context.Context, transaction *ledger.Transact
 	if err := w.client.BeginTransaction(); err != nil {
 		return 0, w.spend(fmt.Errorf("begin: %w: %w", ledger.ErrAborted, err))
 	}
-	a := w.append(ctx, transaction)
+	a := w.append(ctx, patience, transaction)
 	err = a.err()
 	if err == nil {
 		err = w.still(ctx, before)
@@ -126,19 +146,31 @@ func (w *ledgerWriter) conclude(ctx context.Context) error {
 type appended struct {
 	mu       sync.Mutex
 	end      int64
+	entries  int    // that have no answer
+	open     []bool // outputs that have none
 	refusals ledger.RefusedError
 	refused  bool
 	other    error
 }
 
 // append appends all of a transaction, and waits until the brokers have it, or do not take it.
-func (w *ledgerWriter) append(ctx context.Context, transaction *ledger.Transaction) *appended {
-	a := &appended{refusals: ledger.RefusedError{Errs: make([]error, len(transaction.Outputs))}}
+func (w *ledgerWriter) append(
+	ctx context.Context, patience time.Duration, transaction *ledger.Transaction,
+) *appended {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	a := &appended{
+		entries: len(transaction.Entries), open: slices.Repeat([]bool{true}, len(transaction.Outputs)),
+		refusals: ledger.RefusedError{Errs: make([]error, len(transaction.Outputs))},
+	}
 	for _, e := range transaction.Entries {
 		record := &kgo.Record{Topic: w.config.Topic, Partition: w.number, Key: e.Key, Value: e.Value}
 		w.client.Produce(ctx, record, func(r *kgo.Record, err error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
+			if err == nil {
+				a.entries--
+			}
 			if a.end = max(a.end, r.Offset+1); err == nil || a.follows(err) {
 				return
 			}
@@ -159,18 +191,45 @@ func (w *ledgerWriter) append(ctx context.Context, transaction *ledger.Transacti
 			a.output(i, r.Topic, err)
 		})
 	}
-	if err := w.client.Flush(ctx); err != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.other == nil {
-			a.other = fmt.Errorf("append: %w", err)
-		}
+	err := w.client.Flush(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil && a.other == nil {
+		a.other = fmt.Errorf("append: %w", err)
+	}
+	if ctx.Err() != nil && a.entries == 0 && !a.refused {
+		w.unanswered(a, transaction.Outputs)
 	}
 	return a
 }
 
+// unanswered blames the outputs that nobody has answered for it that a transaction has run into its time limit, where
+// the journal has answered: their partitions are silent. Where one of them belongs is known by its key. The caller has
+// the mutex of a.
+func (w *ledgerWriter) unanswered(a *appended, outputs []node.Record) {
+	silent, answered := map[topicPartition]bool{}, map[topicPartition]bool{}
+	bytes := map[topicPartition]int{}
+	for i := range outputs {
+		name, known := w.silent.partitionOf(&outputs[i])
+		switch {
+		case !known:
+		case a.open[i]:
+			bytes[name] += wireSize(&outputs[i])
+			a.refused, a.refusals.Errs[i] = true, unsent(name, time.Now(), nil)
+			silent[name] = false
+		default:
+			answered[name] = true
+		}
+	}
+	for name := range silent {
+		silent[name] = answered[name] || bytes[name] > slowBytes
+	}
+	w.silent.note(silent)
+}
+
 // output notes what became of an output.
 func (a *appended) output(i int, topic string, err error) {
+	a.open[i] = false
 	switch verdict := judge(err); {
 	case err == nil:
 	case verdict == refused:
@@ -178,7 +237,9 @@ func (a *appended) output(i int, topic string, err error) {
 	case verdict == noTopic || meansFormer(err):
 		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.ErrNoTopic, err)
 	case !a.follows(err):
-		a.other = fmt.Errorf("append to topic %s: %w", topic, err)
+		a.other, a.open[i] = fmt.Errorf("append to topic %s: %w", topic, err), true
+	default:
+		a.open[i] = true
 	}
 }
 

@@ -368,7 +368,7 @@ func (s *Sink) watchMissing() {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.stop:
+		case <-s.work.stop:
 			return
 		case <-ticker.C:
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +27,7 @@ func (s *Sink) Publish(ctx context.Context, records []node.Record) []error {
 		return s.publishWithin(ctx, s.config.PublishTimeout, records)
 	}
 	results := make([]error, len(records))
-	normal, trial, tried := s.silent.sort(records, results)
+	normal, trial, tried := s.silent.sort(records, results, true)
 	var both sync.WaitGroup
 	both.Go(func() { s.publishSome(ctx, s.config.PublishTimeout, records, normal, results) })
 	both.Go(func() {
@@ -84,15 +83,7 @@ func (s *Sink) conclude(records []node.Record, trial []int, tried []topicPartiti
 			unanswered[name] = true
 		}
 	}
-	for _, name := range tried {
-		if unanswered[name] {
-			s.silent.failed(name)
-			continue
-		}
-		s.silent.remove(name)
-		s.log.LogAttrs(context.Background(), slog.LevelInfo, "an output partition answers again",
-			slog.String("topic", name.topic), slog.Int("partition", int(name.number)))
-	}
+	s.silent.conclude(tried, unanswered)
 }
 
 // isUnknown reports whether a result says that the outcome is unknown.
@@ -126,7 +117,7 @@ func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records [
 		defer cancel()
 		s.publish(ctx, p)
 	}
-	if !s.inBackground(work) {
+	if !s.work.run(work) {
 		p.settleRest(fmt.Errorf("publish: %w", errClosed))
 		return p.results
 	}
@@ -145,7 +136,8 @@ func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records [
 }
 
 // learn takes note of what has let a publish run into its time limit: partitions from which nothing has come, and so
-// much that a slow connection could not carry it.
+// much that a slow connection could not carry it. The results of records with a key name these partitions. Without a
+// key a record may go anywhere, and goes elsewhere next time.
 func (s *Sink) learn(p *publication) {
 	p.mu.Lock()
 	unacknowledged := 0
@@ -162,6 +154,9 @@ func (s *Sink) learn(p *publication) {
 			if known {
 				open[name] += wireSize(&p.records[i])
 			}
+			if known && p.records[i].Key != nil {
+				p.results[i] = &node.UnavailableError{Part: partOf(name), Sent: true, Err: p.results[i]}
+			}
 		case p.results[i] == nil && known:
 			done[name] = true
 		}
@@ -175,9 +170,7 @@ func (s *Sink) learn(p *publication) {
 	for name, bytes := range open {
 		silent[name] = done[name] || bytes > slowBytes
 	}
-	if s.silent.add(silent) {
-		s.inBackground(s.watchSilent)
-	}
+	s.silent.note(silent)
 }
 
 // publication is one call of Publish.
@@ -523,7 +516,7 @@ func (s *Sink) draw(
 			s.proven.add(&p.records[i], results[n].partition)
 		}
 		if errors.Is(err, kerr.UnknownTopicOrPartition) && s.missing.add(topic, outcome(topic, err, new(pulse))) {
-			s.inBackground(s.watchMissing)
+			s.work.run(s.watchMissing)
 		}
 		broken = broken || spoils(err) || isUnknownTopic(err)
 	}

@@ -1,16 +1,13 @@
 package kafka
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -21,7 +18,9 @@ import (
 //
 // A look-out asks the cluster several times a second how they are. Once the leader answers, and enough replicas are in
 // sync, some records are sent on trial, with less patience and by clients of their own. Only their success ends
-// the silence; after each failure it takes longer until the next trial.
+// the silence. After each failure it takes longer until the next trial among other records, since a call ends only
+// after its trials. A call that has nothing else delays nobody: it is a probe of the engine, which has a back-off of
+// its own, and is tried each time.
 //
 // A slow connection looks the same at first: a publish of many bytes runs into its time limit. Where the leader answers
 // then, nothing is on trial: it is the number of bytes that has to become smaller, see window.
@@ -63,8 +62,9 @@ type silence struct {
 	slow    bool          // it was given so much that it may just be slow
 	answers bool          // it may be tried
 	trying  bool          // a trial is under way
-	wait    time.Duration // from the last failed trial to the next
-	next    time.Time     // when it may be tried at the earliest
+	wait    time.Duration // from the last failed trial to the next one among other records
+	next    time.Time     // when it may be tried among other records, at the earliest
+	probe   time.Time     // when it may be tried by a call that has no other records, at the earliest
 	since   time.Time
 	reason  error // what the look-out saw last
 	needed  int   // how many replicas must be in sync; 0 if that is not known yet
@@ -78,9 +78,14 @@ const (
 	trialRecords = 10
 	trialBytes   = 64 << 10
 
-	// firstTrialWait and maxTrialWait are between a trial that failed and the next, which doubles each time.
+	// firstTrialWait and maxTrialWait are between a trial that failed and the next one among other records, which
+	// doubles each time.
 	firstTrialWait = time.Second
 	maxTrialWait   = 30 * time.Second
+
+	// probeWait is between a trial that failed and a call that has no other records: less than the engine waits
+	// between its probes of a part.
+	probeWait = time.Second / 2
 
 	// slowBytes is how much a partition must have been given to be taken for slow rather than silent.
 	slowBytes = 256 << 10
@@ -165,31 +170,40 @@ func (s *silentPartitions) partitionAmong(r *node.Record, n int) topicPartition 
 }
 
 // sort returns which records are to be published, and which on trial; those of silent partitions get their results.
-func (s *silentPartitions) sort(records []node.Record, results []error) (normal, trial []int, tried []topicPartition) {
+// Mixed allows trials among other records.
+func (s *silentPartitions) sort(
+	records []node.Record, results []error, mixed bool,
+) (normal, trial []int, tried []topicPartition) {
 	type tally struct{ records, bytes int }
 	tallies := make(map[topicPartition]*tally)
+	names := make([]topicPartition, len(records))
+	var silent []int
 	for i := range records {
 		name, known := s.partitionOf(&records[i])
-		if !known {
+		if known && s.includes(name) {
+			names[i] = name
+			silent = append(silent, i)
+		} else {
 			normal = append(normal, i)
-			continue
 		}
-		s.mu.Lock()
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range silent {
+		name := names[i]
 		p := s.parts[name]
-		if p == nil {
-			s.mu.Unlock()
+		if p == nil { // it has just answered
 			normal = append(normal, i)
 			continue
 		}
 		t := tallies[name]
-		if t == nil && p.answers && !p.trying && !time.Now().Before(p.next) {
+		if t == nil && (mixed || len(normal) == 0) && p.mayTry(now, len(normal) == 0) {
 			p.trying = true
 			t = new(tally)
 			tallies[name] = t
 			tried = append(tried, name)
 		}
-		reason, since := p.reason, p.since
-		s.mu.Unlock()
 		size := wireSize(&records[i])
 		if t != nil && (t.records == 0 || t.records < trialRecords && t.bytes+size <= trialBytes) {
 			t.records++
@@ -200,20 +214,47 @@ func (s *silentPartitions) sort(records []node.Record, results []error) (normal,
 		if t != nil {
 			t.bytes = trialBytes // or a later record of a key could come before this one
 		}
-		results[i] = unsent(name, since, reason)
+		results[i] = unsent(name, p.since, p.reason)
 	}
+	slices.Sort(normal)
 	return normal, trial, tried
 }
 
-// unsent returns the result of a record that is not sent because its partition is silent.
+// mayTry reports whether a trial may begin, in a call that has nothing else or not.
+func (s *silence) mayTry(now time.Time, alone bool) bool {
+	next := s.next
+	if alone {
+		next = s.probe
+	}
+	return s.answers && !s.trying && !now.Before(next)
+}
+
+// unansweredError says in a sentence what an UnavailableError says.
+type unansweredError struct {
+	sentence    string
+	unavailable node.UnavailableError
+}
+
+func (u *unansweredError) Error() string { return u.sentence }
+
+func (u *unansweredError) Unwrap() error { return &u.unavailable }
+
+// partOf returns the name of the part of a topic that a partition is: its number.
+func partOf(name topicPartition) string { return strconv.Itoa(int(name.number)) }
+
+// unsent returns the result of a record that is not sent because its partition is silent. Its part is the number of the
+// partition.
 func unsent(name topicPartition, since time.Time, reason error) error {
 	silent := time.Since(since).Round(time.Second)
+	u := &unansweredError{unavailable: node.UnavailableError{Part: partOf(name), Err: reason}}
 	if reason == nil {
-		return fmt.Errorf("publish on topic %s: partition %d has let a publish time out %v ago: %w",
-			name.topic, name.number, silent, node.ErrUnavailable)
+		u.sentence = fmt.Sprintf("publish on topic %s: partition %d has let a publish time out %v ago: %v",
+			name.topic, name.number, silent, node.ErrUnsent)
+	} else {
+		u.sentence = fmt.Sprintf("publish on topic %s: partition %d does not answer for %v: %v: %v",
+			name.topic, name.number, silent, node.ErrUnsent, reason)
 	}
-	return fmt.Errorf("publish on topic %s: partition %d does not answer for %v: %w: %w",
-		name.topic, name.number, silent, node.ErrUnavailable, reason)
+	return u
 }
 
 // add takes partitions for silent, and reports whether the caller has to watch them from now on.
@@ -254,7 +295,19 @@ func (s *silentPartitions) failed(name topicPartition) {
 	if p := s.parts[name]; p != nil {
 		p.trying, p.answers, p.slow = false, false, false
 		p.wait = min(max(2*p.wait, firstTrialWait), maxTrialWait)
-		p.next = time.Now().Add(p.wait)
+		now := time.Now()
+		p.next, p.probe = now.Add(p.wait), now.Add(probeWait)
+	}
+}
+
+// untry ends trials that were not made after all.
+func (s *silentPartitions) untry(names []topicPartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if p := s.parts[name]; p != nil {
+			p.trying = false
+		}
 	}
 }
 
@@ -266,134 +319,4 @@ func (s *silentPartitions) all() []topicPartition {
 		s.watched = false
 	}
 	return sortedPartitions(s.parts)
-}
-
-// watchSilent asks silent partitions how they are until there are none, or Close begins.
-func (s *Sink) watchSilent() {
-	ticker := time.NewTicker(silentCheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-ticker.C:
-		}
-		names := s.silent.all()
-		if len(names) == 0 {
-			return
-		}
-		client, _, err := s.admin.get()
-		if err != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		s.ask(ctx, client, names)
-		cancel()
-	}
-}
-
-// ask finds out which silent partitions may be tried.
-func (s *Sink) ask(ctx context.Context, client *kgo.Client, names []topicPartition) {
-	admin := kadm.NewClient(client)
-	var topics []string
-	for _, name := range names {
-		if len(topics) == 0 || topics[len(topics)-1] != name.topic {
-			topics = append(topics, name.topic)
-		}
-	}
-	details, err := listTopics(ctx, client, topics...)
-	if err != nil {
-		for _, name := range names {
-			s.hear(name, err)
-		}
-		return
-	}
-	needed := s.replicasNeeded(ctx, admin, topics, names)
-	var led []topicPartition
-	for _, name := range names {
-		failed := details[name.topic].Err
-		if n := len(details[name.topic].Partitions); failed == nil && n > s.silent.counts.of(name.topic) {
-			// Clients see that a topic has more partitions only when they are given records for it. If all keys belong
-			// to silent partitions, they are given none.
-			s.silent.counts.set(name.topic, n)
-		}
-		detail, exists := details[name.topic].Partitions[name.number]
-		switch {
-		case failed != nil && !kerr.IsRetriable(failed), isUnknownTopic(failed):
-			s.silent.remove(name) // publishing finds out what there is to say
-		case !exists || detail.Leader < 0:
-			s.hear(name, fmt.Errorf("topic %s partition %d has no leader", name.topic, name.number))
-		case len(detail.ISR) < min(needed[name], len(detail.Replicas)): // Kafka asks for no more than there are
-			s.hear(name, fmt.Errorf("topic %s partition %d has %d replicas in sync and needs %d",
-				name.topic, name.number, len(detail.ISR), min(needed[name], len(detail.Replicas))))
-		default:
-			led = append(led, name)
-		}
-	}
-	for name, end := range listOffsets(ctx, client, led, timestampEnd, false) {
-		s.hear(name, end.err)
-	}
-}
-
-// hear takes note of what a silent partition has answered.
-func (s *Sink) hear(name topicPartition, err error) {
-	s.silent.mu.Lock()
-	p := s.silent.parts[name]
-	if p == nil {
-		s.silent.mu.Unlock()
-		return
-	}
-	p.reason, p.answers = err, err == nil
-	slow := err == nil && p.slow
-	s.silent.mu.Unlock()
-	if slow {
-		s.silent.remove(name)
-	}
-	if err != nil && s.repeats.due("silent "+name.String()) {
-		s.log.LogAttrs(context.Background(), slog.LevelError, "an output partition does not answer, its messages wait",
-			slog.String("topic", name.topic), slog.Int("partition", int(name.number)), slog.Any("error", err))
-	}
-}
-
-// replicasNeeded returns how many replicas of partitions must be in sync for a publish, as far as that may be known.
-func (s *Sink) replicasNeeded(
-	ctx context.Context, admin *kadm.Client, topics []string, names []topicPartition,
-) map[topicPartition]int {
-	needed := make(map[topicPartition]int)
-	ask := false
-	s.silent.mu.Lock()
-	for _, name := range names {
-		if p := s.silent.parts[name]; p != nil {
-			needed[name] = p.needed
-			ask = ask || p.needed == 0
-		}
-	}
-	s.silent.mu.Unlock()
-	if !ask {
-		return needed
-	}
-	byTopic := make(map[string]int)
-	configs, err := admin.DescribeTopicConfigs(ctx, topics...)
-	if err != nil {
-		return needed
-	}
-	for _, c := range configs {
-		byTopic[c.Name] = 1 // or we are not allowed to know
-		for _, setting := range c.Configs {
-			if setting.Key == "min.insync.replicas" {
-				if n, err := strconv.Atoi(setting.MaybeValue()); err == nil {
-					byTopic[c.Name] = n
-				}
-			}
-		}
-	}
-	s.silent.mu.Lock()
-	defer s.silent.mu.Unlock()
-	for _, name := range names {
-		if p := s.silent.parts[name]; p != nil {
-			p.needed = byTopic[name.topic]
-			needed[name] = p.needed
-		}
-	}
-	return needed
 }

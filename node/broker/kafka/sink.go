@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -13,25 +12,20 @@ import (
 
 // Sink is node.Sink on a Kafka cluster. NewSink makes one; Close ends it.
 type Sink struct {
-	config  SinkConfig
-	log     *slog.Logger
-	repeats repeats
+	config SinkConfig
+	log    *slog.Logger
 
 	slots   [compressions]*slots // by the compression of the topic
 	admin   *producer
 	missing missingTopics
-	silent  silentPartitions
+	silent  silentWatch
 	proven  provenPartitions
 	window  window
 
 	// tooLarge is the size of the smallest record that each topic has refused for it.
 	tooLarge topicCounts
 
-	// mu guards closed, which says whether Close has begun.
-	mu         sync.Mutex
-	closed     bool
-	stop       chan struct{} // closed when Close begins
-	background sync.WaitGroup
+	work *background
 }
 
 var _ node.Sink = (*Sink)(nil)
@@ -54,8 +48,9 @@ func NewSink(config SinkConfig) (*Sink, error) {
 		config: config,
 		log:    config.Logger,
 		admin:  &producer{options: config.options()},
-		stop:   make(chan struct{}),
+		work:   newBackground(),
 	}
+	s.silent.admin, s.silent.log, s.silent.work = s.admin, s.log, s.work
 	for codec := range s.slots {
 		s.slots[codec] = &slots{
 			taken: make(chan struct{}, maxSlots), make: func() *slot { return s.newSlot(Compression(codec)) },
@@ -105,28 +100,12 @@ func (s *Sink) alike(records []node.Record) bool {
 
 // Close closes all connections. Records that are being published are given up: their outcome is unknown.
 func (s *Sink) Close() {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	if !s.work.end() {
 		return
 	}
-	s.closed = true
-	close(s.stop)
-	s.mu.Unlock()
 	for _, slots := range s.slots {
 		slots.close()
 	}
 	s.admin.close()
-	s.background.Wait()
-}
-
-// inBackground runs work in a goroutine that Close waits for, and reports whether it does: not once Close has begun.
-func (s *Sink) inBackground(work func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.background.Go(work)
-	return true
+	s.work.wait()
 }

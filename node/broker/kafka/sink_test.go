@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,6 +16,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
 )
 
 // keyFor returns a key whose records go to a partition.
@@ -98,6 +101,45 @@ func TestSilentPartition(t *testing.T) {
 			t.Logf("publishing worked again after %v", time.Since(start).Round(time.Millisecond))
 		})
 	}
+}
+
+// Each probe of the engine is a trial, although the partition has failed many before: the back-off of the engine and
+// that of the sink do not multiply. A call with other records, which wait for its end, is not. What is not sent names
+// its partition.
+func TestProbeIsTried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const soonest = 800 * time.Millisecond // between two probes of the engine
+		s := kafka.NewSilent("topic", 1)
+		probe := slices.Repeat([]node.Record{{Topic: "topic", Key: []byte("key"), Value: make([]byte, 200)}}, 10)
+		among := append([]node.Record{{Topic: "other", Key: []byte("key")}}, probe...)
+		inAll, tried := 0, 0
+		for range 20 {
+			s.Answer(0)
+			errs, trial := s.Sort(among)
+			if trial == 0 {
+				var unavailable *node.UnavailableError
+				err := errs[1]
+				if !errors.As(err, &unavailable) || unavailable.Part != "0" || !errors.Is(err, node.ErrUnsent) ||
+					!strings.HasPrefix(err.Error(), "publish on topic topic: partition 0 ") {
+					t.Fatalf("what is not sent fails with %v", err)
+				}
+				if _, trial = s.Sort(probe); trial != len(probe) {
+					t.Fatalf("%d records of a probe are tried, of %d", trial, len(probe))
+				}
+				tried++
+			}
+			inAll++
+			if _, again := s.Sort(probe); again > 0 {
+				t.Fatal("two trials of a partition are under way at once")
+			}
+			s.Fail(0)
+			<-time.After(soonest)
+		}
+		if tried < inAll*3/4 {
+			t.Errorf("only %d of %d trials had to be probes: other records wait for the rest", tried, inAll)
+		}
+	})
 }
 
 // Over a slow connection, six messages that do not arrive together within the time limit arrive some at a time.

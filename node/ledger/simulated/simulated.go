@@ -87,6 +87,7 @@ type topic struct {
 
 // partition is a log.
 type partition struct {
+	mute  bool // see Silence
 	epoch int32
 	base  int64 // the offset of the first record there was after the last DeleteRecords
 	next  int64
@@ -545,6 +546,9 @@ func (w *writer) append(transaction *ledger.Transaction) (end int64, err error) 
 	}
 	if refused {
 		return 0, fmt.Errorf("append: %w: %w", ledger.ErrAborted, refusals)
+	}
+	if err := c.unanswered(transaction.Outputs); err != nil {
+		return 0, err
 	}
 	p := w.topic.partitions[w.number]
 	for _, e := range transaction.Entries {

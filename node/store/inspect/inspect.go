@@ -27,8 +27,8 @@ type Source interface {
 	// Slice returns the next messages of an order, see SliceRequest. Their values are left out.
 	Slice(ctx context.Context, request SliceRequest) ([]Message, error)
 
-	// Lanes returns the lanes on which something waits, in their order; at most MaxLanes.
-	Lanes(ctx context.Context) ([]string, error)
+	// Parts returns the parts of lanes on which something waits, as node.Store.Parts does.
+	Parts(ctx context.Context) ([]node.Part, error)
 
 	// Places returns the positions of all partitions, in the order of topics and numbers, and the state of the store.
 	Places(ctx context.Context) ([]Place, node.State, error)
@@ -37,9 +37,6 @@ type Source interface {
 const (
 	// MaxFound is how many messages of one id are shown.
 	MaxFound = 100
-
-	// MaxLanes is how many lanes are shown.
-	MaxLanes = node.MaxLanes
 
 	// MaxSlice is the largest slice.
 	MaxSlice = 500
@@ -89,6 +86,10 @@ type Message struct {
 	// Due is when it falls due: its deadline, unless it could not be published and was put off.
 	Due time.Time
 
+	// Part is the name of the part on which it is parked, since that does not answer: an output partition, or a host;
+	// empty if it is not. See node.Part.
+	Part string
+
 	// Claim is the claim on it; the zero value while it waits.
 	Claim node.Claim
 
@@ -106,11 +107,12 @@ type Message struct {
 // Waits reports whether nobody has claimed the message.
 func (m *Message) Waits() bool { return m.Claim.ReadiedBy == uuid.Nil }
 
-// SliceRequest asks for the next messages of an order: those that wait on a lane, by due time and id; or, where
-// Claimed, those of all lanes that are claimed, by expiry, id and lane.
+// SliceRequest asks for the next messages of an order: those that wait on a part of a lane, by due time and id; or,
+// where Claimed, those of all lanes that are claimed, by expiry, id and lane.
 type SliceRequest struct {
 	Claimed bool
 	Lane    string // of those that wait; of those that are claimed, "" for all lanes
+	Part    string // of those that wait: "" for those that are not parked
 
 	// After is the place to go on behind; the zero value begins with the first. Until is the last due time, or expiry,
 	// that is asked for.

@@ -20,6 +20,7 @@ type State string
 // The states that can be asked for.
 const (
 	Waiting State = "waiting" // claimed by nobody
+	Parked  State = "parked"  // waits, since the output partition or the host where it belongs does not answer
 	Claimed State = "claimed" // held by a node
 	Overdue State = "overdue" // waits, and should have been claimed a second ago
 	PutOff  State = "put-off" // waits, and could not be published before
@@ -27,7 +28,7 @@ const (
 )
 
 // States are all of them.
-func States() []State { return []State{Waiting, Claimed, Overdue, PutOff, Stuck} }
+func States() []State { return []State{Waiting, Parked, Claimed, Overdue, PutOff, Stuck} }
 
 // Query says which messages to list. Empty fields ask for nothing in particular.
 type Query struct {
@@ -86,6 +87,7 @@ const (
 // cursor is what Page.Next is made of.
 type cursor struct {
 	Lane string `json:"l,omitempty"`
+	Part string `json:"p,omitempty"`
 	At   int64  `json:"a"` // microseconds
 	ID   string `json:"i"`
 	Of   string `json:"o,omitempty"` // the lane of a claim
@@ -97,10 +99,11 @@ var errCursor = errors.New("the cursor is none that a former page has returned")
 // IsCursor reports whether an error is about the cursor of a query.
 func IsCursor(err error) bool { return errors.Is(err, errCursor) }
 
-// List returns a page of what is asked for: on lane after lane in the order in which messages fall due, or, of those
-// that are claimed, in the order in which claims expire. now is the clock that deadlines are compared with. It takes
-// about a tenth of a second at most, three where messages are so large that fewer have to be read at a time, and may
-// return fewer messages than Query.Limit, or none, and a cursor to go on with.
+// List returns a page of what is asked for: on lane after lane, and on each the parked messages of its parts after the
+// others, in the order in which messages fall due; or, of those that are claimed, in the order in which claims expire.
+// now is the clock that deadlines are compared with. It takes about a tenth of a second at most, three where messages
+// are so large that fewer have to be read at a time, and may return fewer messages than Query.Limit, or none, and a
+// cursor to go on with.
 func List(ctx context.Context, source Source, q Query, now time.Time) (Page, error) {
 	w := walk{
 		source: source, query: q, now: now, end: time.Now().Add(budget), size: min(max(q.Slice, firstSlice), MaxSlice),
@@ -120,27 +123,22 @@ type walk struct {
 	query  Query
 	now    time.Time
 	end    time.Time
-	size   int      // of the next slice
-	lanes  []string // those that are left; one without a name for claims
+	size   int         // of the next slice
+	parts  []node.Part // those that are left; one without a lane for claims
 	after  Mark
 	page   Page
 }
 
 // open finds out where to begin.
 func (w *walk) open(ctx context.Context) error {
-	if w.claimed() {
-		w.lanes = []string{""}
-		if len(w.query.Lanes) == 1 {
-			w.lanes = slices.Clone(w.query.Lanes) // whoever may see one lane only is not told of others by a cursor
-		}
-	} else if w.lanes = slices.Compact(slices.Sorted(slices.Values(w.query.Lanes))); len(w.lanes) == 0 {
-		var err error
-		if w.lanes, err = w.source.Lanes(ctx); err != nil {
-			return err
-		}
+	if err := w.find(ctx); err != nil {
+		return err
 	}
 	if w.query.State == Overdue && w.query.Excused != nil {
-		w.lanes = slices.DeleteFunc(w.lanes, w.query.Excused)
+		w.parts = slices.DeleteFunc(w.parts, func(p node.Part) bool { return w.query.Excused(p.Lane) })
+	}
+	if w.query.State == Parked {
+		w.parts = slices.DeleteFunc(w.parts, func(p node.Part) bool { return p.Name == "" })
 	}
 	if w.query.Cursor == "" {
 		w.after = w.first()
@@ -151,14 +149,39 @@ func (w *walk) open(ctx context.Context) error {
 	if err != nil || json.Unmarshal(text, &c) != nil {
 		return errCursor
 	}
-	w.lanes = slices.DeleteFunc(w.lanes, func(lane string) bool { return lane < c.Lane })
-	if len(w.lanes) > 0 && w.lanes[0] == c.Lane {
+	at := node.Part{Lane: c.Lane, Name: c.Part}
+	w.parts = slices.DeleteFunc(w.parts, func(p node.Part) bool { return p.Compare(at) < 0 })
+	if len(w.parts) > 0 && w.parts[0] == at {
 		w.after = Mark{time.UnixMicro(c.At).UTC(), c.ID, cmp.Or(c.Of, c.Lane)}
 	}
 	return nil
 }
 
-// first returns where a lane begins: no message falls due before its deadline.
+// find finds the parts to walk along: those of the lanes that are asked for, or of all.
+func (w *walk) find(ctx context.Context) error {
+	lanes := slices.Compact(slices.Sorted(slices.Values(w.query.Lanes)))
+	if w.claimed() {
+		w.parts = []node.Part{{}}
+		if len(lanes) == 1 {
+			w.parts[0].Lane = lanes[0] // whoever may see one lane only is not told of others by a cursor
+		}
+		return nil
+	}
+	var err error
+	if w.parts, err = w.source.Parts(ctx); err != nil || len(lanes) == 0 {
+		return err
+	}
+	w.parts = slices.DeleteFunc(w.parts, func(p node.Part) bool {
+		return p.Name == "" || !slices.Contains(lanes, p.Lane)
+	})
+	for _, lane := range lanes {
+		w.parts = append(w.parts, node.Part{Lane: lane})
+	}
+	slices.SortFunc(w.parts, node.Part.Compare)
+	return nil
+}
+
+// first returns where a part begins: no message falls due before its deadline.
 func (w *walk) first() Mark {
 	if w.query.From.IsZero() || w.claimed() {
 		return Mark{}
@@ -170,14 +193,15 @@ func (w *walk) claimed() bool { return w.query.State == Claimed || w.query.State
 
 // run walks until the page is full, the budget is used up, or nothing is left.
 func (w *walk) run(ctx context.Context) error {
-	for len(w.lanes) > 0 {
+	for len(w.parts) > 0 {
 		limit := w.size
 		if !w.filters() {
 			limit = min(limit, w.query.Limit-len(w.page.Messages))
 		}
 		began := time.Now()
 		slice, err := w.source.Slice(ctx, SliceRequest{
-			Claimed: w.claimed(), Lane: w.lanes[0], After: w.after, Until: w.until(), Limit: limit,
+			Claimed: w.claimed(), Lane: w.parts[0].Lane, Part: w.parts[0].Name, After: w.after, Until: w.until(),
+			Limit: limit,
 		})
 		if err != nil {
 			switch tooLong := errors.Is(err, ErrTooLong); {
@@ -203,9 +227,9 @@ func (w *walk) run(ctx context.Context) error {
 			}
 		}
 		if len(slice) < limit {
-			w.lanes, w.after = w.lanes[1:], w.first()
+			w.parts, w.after = w.parts[1:], w.first()
 		}
-		if len(w.lanes) > 0 && time.Now().After(w.end) {
+		if len(w.parts) > 0 && time.Now().After(w.end) {
 			w.stop()
 			return nil
 		}
@@ -225,7 +249,8 @@ func (w *walk) adapt(took time.Duration) {
 
 // stop leaves a cursor that goes on from here.
 func (w *walk) stop() {
-	c := cursor{Lane: w.lanes[0], At: w.after.At.UnixMicro(), ID: w.after.ID, Of: w.after.Lane}
+	at := w.parts[0]
+	c := cursor{Lane: at.Lane, Part: at.Name, At: w.after.At.UnixMicro(), ID: w.after.ID, Of: w.after.Lane}
 	text, err := json.Marshal(c)
 	if err != nil {
 		return
@@ -264,7 +289,7 @@ func (w *walk) until() time.Time {
 
 // ahead returns how far ahead what is put off can fall due on the lane that comes next.
 func (w *walk) ahead() time.Duration {
-	if node.IsCallback(w.lanes[0]) {
+	if node.IsCallback(w.parts[0].Lane) {
 		return calledAhead
 	}
 	return putOffAhead

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/node"
 	"chronos/node/store/inspect"
 )
 
@@ -15,6 +16,9 @@ type heavy struct {
 
 	messages, most int
 }
+
+// Parts implements inspect.Source.
+func (*heavy) Parts(context.Context) ([]node.Part, error) { return nil, nil }
 
 // Slice implements inspect.Source.
 func (h *heavy) Slice(_ context.Context, r inspect.SliceRequest) (slice []inspect.Message, err error) {
@@ -62,6 +66,9 @@ type lanes struct {
 	all []inspect.Message
 }
 
+// Parts implements inspect.Source.
+func (*lanes) Parts(context.Context) ([]node.Part, error) { return nil, nil }
+
 // Slice implements inspect.Source.
 func (l *lanes) Slice(_ context.Context, r inspect.SliceRequest) (slice []inspect.Message, err error) {
 	for _, m := range l.all {
@@ -99,6 +106,9 @@ type claims struct {
 
 	asked []string
 }
+
+// Parts implements inspect.Source.
+func (*claims) Parts(context.Context) ([]node.Part, error) { return nil, nil }
 
 // Slice implements inspect.Source.
 func (c *claims) Slice(_ context.Context, r inspect.SliceRequest) ([]inspect.Message, error) {

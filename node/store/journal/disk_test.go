@@ -305,7 +305,7 @@ func TestClosed(t *testing.T) {
 	if err := publish(ctx, store, items[0].Message); err == nil {
 		t.Error("a closed store fires")
 	}
-	if _, err := store.Lanes(ctx); err != nil {
+	if _, err := store.Parts(ctx); err != nil {
 		t.Errorf("lanes: %v", err)
 	}
 	if _, err := store.Settle(ctx, node.Removals(items[0].Ref())); err != nil {

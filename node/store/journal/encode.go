@@ -34,6 +34,10 @@ const version = 1
 // this release does not know is made anew.
 const copyVersion = 3
 
+// parkedVersion is that of a copy in which something was parked, which earlier releases cannot read. Another copy is
+// left to them: an upgrade, or a step back, makes none anew.
+const parkedVersion = 4
+
 // errForeign says that an entry was not written by a release that this one knows.
 var errForeign = errors.New("this release cannot read an entry of the journal")
 
@@ -97,9 +101,16 @@ type row struct {
 	attempts int
 	behind   bool
 
+	// part is the name of the part on which it is parked; empty if it is not. It stands in the local copy alone: a new
+	// owner tries each message once more.
+	part string
+
 	// head says that key, value and headers are left out, and apart where the local copy has them: see put.
 	head, apart bool
 }
+
+// where returns where it waits.
+func (r *row) where() node.Part { return node.Part{Lane: r.Lane, Name: r.part} }
 
 // behead leaves out key, value and headers, as decodeHead does.
 func (r *row) behead() { r.Key, r.Value, r.Headers, r.head = nil, nil, nil, true }
@@ -109,7 +120,8 @@ const (
 	isFormer
 	isStopped
 	isBehind
-	isApart // in heads
+	isApart  // in heads
+	isParked // in heads
 )
 
 // room is as many bytes as a row has at most when it is encoded.
@@ -122,14 +134,25 @@ func (r *row) encode() []byte {
 	if r.head {
 		panic("journal: a row without its content would be stored")
 	}
-	return r.write(make([]byte, 0, r.room()), false, r.Key, r.Value, r.Headers)
+	return r.write(make([]byte, 0, r.room()), 0, r.Key, r.Value, r.Headers)
 }
 
-// encodeHead writes a row without its key, value and headers, for decodeHead.
-func (r *row) encodeHead() []byte { return r.write(nil, r.apart, nil, nil, nil) }
+// encodeHead writes a row without its key, value and headers, for decodeHead, and with what the local copy alone has.
+func (r *row) encodeHead() []byte {
+	var flags byte
+	if r.apart {
+		flags |= isApart
+	}
+	if r.part == "" {
+		return r.write(nil, flags, nil, nil, nil)
+	}
+	e := encoder(r.write(nil, flags|isParked, nil, nil, nil))
+	e.text(r.part)
+	return e
+}
 
 // write appends a row with some content to what is empty.
-func (r *row) write(to []byte, apart bool, key, value []byte, headers []node.Header) []byte {
+func (r *row) write(to []byte, flags byte, key, value []byte, headers []node.Header) []byte {
 	e := encoder(append(to, version))
 	e.text(r.ID)
 	e.text(r.Lane)
@@ -151,11 +174,10 @@ func (r *row) write(to []byte, apart bool, key, value []byte, headers []node.Hea
 		e.bytes(h.Value)
 	}
 	e.instant(r.due)
-	var flags byte
 	for _, flag := range []struct {
 		is  bool
 		bit byte
-	}{{r.bound, isBound}, {r.former, isFormer}, {r.stopped, isStopped}, {r.behind, isBehind}, {apart, isApart}} {
+	}{{r.bound, isBound}, {r.former, isFormer}, {r.stopped, isStopped}, {r.behind, isBehind}} {
 		if flag.is {
 			flags |= flag.bit
 		}
@@ -196,12 +218,16 @@ func decodeRow(data []byte, content bool) (*row, error) {
 		r.Headers = append(r.Headers, node.Header{Name: d.text(), Value: d.bytes()})
 	}
 	r.due = d.instant()
+	parked := false
 	if flags := d.take(1); len(flags) == 1 {
 		r.bound, r.former = flags[0]&isBound != 0, flags[0]&isFormer != 0
 		r.stopped, r.behind = flags[0]&isStopped != 0, flags[0]&isBehind != 0
-		r.apart = flags[0]&isApart != 0
+		r.apart, parked = flags[0]&isApart != 0, flags[0]&isParked != 0
 	}
 	r.attempts = int(d.number())
+	if parked && !content {
+		r.part = d.text()
+	}
 	if d.failed || len(d.rest) > 0 {
 		return nil, fmt.Errorf("%w: a message", errForeign)
 	}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -59,16 +58,16 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 			share.Bytes = min(share.Bytes, left)
 		}
 		count, size := 0, 0
-		from, last := uint64(0), order(share.Latest(request.Until))
+		from, last := uint64(0), order(request.Until)
 		if !share.From.IsZero() {
 			from = order(share.From)
 		}
 		open := slices.DeleteFunc(slices.Clone(working), func(owned *shard) bool {
 			return owned.isPaused(share.Lane) || s.board != nil && node.IsCallback(share.Lane) && !owned.calls(now)
 		})
-		if err := s.first(open, share.Lane, from, last, func(owned *shard, r *row) bool {
+		if err := s.first(open, share.Where(), from, last, func(owned *shard, r *row) bool {
 			count, size, left = count+1, size+r.Size(), left-r.Size()
-			ready := node.Ready{Message: r.Message, Due: r.due, Bound: r.bound}
+			ready := node.Ready{Message: r.Message, Due: r.due, Part: r.part, Bound: r.bound}
 			r.behead()
 			claim := owned.claim(r, request.Node, request.Hold)
 			ready.Claim, ready.Attempts = claim.Claim, claim.attempts
@@ -87,75 +86,90 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	return result, nil
 }
 
-// Lanes implements node.Store.
-func (s *Store) Lanes(ctx context.Context) ([]string, error) {
+// Parts implements node.Store.
+func (s *Store) Parts(ctx context.Context) ([]node.Part, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var lanes []string
+	var parts []node.Part
 	err := s.look(func(owned *shard) error {
-		some, err := owned.lanes(false)
-		lanes = append(lanes, some...)
+		some, err := owned.parts(false)
+		parts = append(parts, some...)
 		return err
 	})
-	slices.Sort(lanes)
-	lanes = slices.Compact(lanes)
-	return lanes[:min(len(lanes), node.MaxLanes)], err
+	slices.SortFunc(parts, node.Part.Compare)
+	parts = slices.Compact(parts)
+	return parts[:min(len(parts), node.MaxParts)], err
 }
 
-// lanes returns the lanes on which there is a message, in order; if claimed is false, one that nobody has claimed.
-// Those that somebody has claimed on have a mark, and are looked at from there; others lie between them. The caller has
-// quick.
-func (s *shard) lanes(claimed bool) (lanes []string, err error) {
-	held := map[string]bool{}
+// parts returns the parts of lanes on which there is a message, in order; if claimed is false, one that nobody has
+// claimed. Those that somebody has claimed on have a mark, and are looked at from there; others lie between them. The
+// caller has quick.
+func (s *shard) parts(claimed bool) (parts []node.Part, err error) {
+	held := map[node.Part]bool{}
 	if claimed {
-		for name := range s.claims {
-			held[name.Lane] = true
+		for _, claim := range s.claims {
+			held[claim.row.where()] = true
 		}
 	}
 	counts := func(name node.MessageID) bool {
 		_, some := s.claims[name]
 		return claimed || !some
 	}
-	from := s.key(dueKind)
-	for _, lane := range slices.Sorted(maps.Keys(s.free)) {
-		between, err := s.lanesBetween(from, s.lanePrefix(lane), counts)
+	known := slices.SortedFunc(maps.Keys(s.free), node.Part.Compare)
+	for _, kind := range []byte{dueKind, parkedKind} {
+		from := s.key(kind)
+		for _, part := range known {
+			if (part.Name != "") != (kind == parkedKind) {
+				continue
+			}
+			between, err := s.partsBetween(from, s.partPrefix(part), counts)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, between...)
+			some, err := s.unclaimedOn(part)
+			if err != nil {
+				return nil, err
+			}
+			if some || held[part] {
+				parts = append(parts, part)
+			}
+			from = s.behind(part)
+		}
+		rest, err := s.partsBetween(from, s.key(kind+1), counts)
 		if err != nil {
 			return nil, err
 		}
-		lanes = append(lanes, between...)
-		some, err := s.unclaimedOn(lane)
-		if err != nil {
-			return nil, err
-		}
-		if some || held[lane] {
-			lanes = append(lanes, lane)
-		}
-		from = s.behind(lane)
+		parts = append(parts, rest...)
 	}
-	rest, err := s.lanesBetween(from, s.key(dueKind+1), counts)
-	return append(lanes, rest...), err
+	slices.SortFunc(parts, node.Part.Compare)
+	return parts, nil
 }
 
-// behind returns the first key that may be of another lane.
-func (s *shard) behind(lane string) []byte { return s.key(dueKind, []byte(lane), []byte{1}) }
+// behind returns the first key that may be of another part.
+func (s *shard) behind(part node.Part) []byte {
+	key := s.partPrefix(part)
+	key[len(key)-1] = 1
+	return key
+}
 
-// lanesBetween returns the lanes between two keys on which there is a message that counts.
-func (s *shard) lanesBetween(from, to []byte, counts func(node.MessageID) bool) (lanes []string, err error) {
-	prefix := len(s.key(dueKind))
+// partsBetween returns the parts between two keys on which there is a message that counts.
+func (s *shard) partsBetween(
+	from, to []byte, counts func(node.MessageID) bool,
+) (parts []node.Part, err error) {
 	for more := true; more && err == nil; {
 		more = false
 		err = s.between(from, to, func(key, _ []byte) (bool, error) {
-			lane, rest, _ := bytes.Cut(key[prefix:], []byte{0})
-			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
-			if more = counts(name); more {
-				lanes = append(lanes, name.Lane)
-				from = s.behind(name.Lane)
+			part, at := partOf(key)
+			if more = counts(node.MessageID{Lane: part.Lane, ID: string(at[8:])}); more {
+				parts = append(parts, part)
+				from = s.behind(part)
 			}
 			return !more, nil
 		})
 	}
-	return lanes, err
+	return parts, err
 }
 
 // Expired implements node.Store. A claim of this process expires only if its node has lost it.
@@ -179,8 +193,8 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return expired[:min(len(expired), limit)], err
 }
 
-// Reset implements node.Store. When a message falls due next is kept in the local copy alone: a new owner may try
-// sooner.
+// Reset implements node.Store. When a message falls due next, and where it is parked, is kept in the local copy alone:
+// a new owner may try sooner.
 func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -246,7 +260,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (node.Settled,
 		return node.Gone, err
 	}
 	after := *before
-	after.attempts, after.behind = claim.attempts, release.Behind
+	after.attempts, after.part, after.behind = claim.attempts, release.Part, release.Behind
 	if release.Unsent {
 		after.attempts--
 	}
@@ -260,6 +274,9 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (node.Settled,
 	}
 	if late {
 		after.due = release.Due.UTC().Truncate(time.Microsecond)
+	}
+	if after.part != "" {
+		s.form = parkedVersion
 	}
 	delete(s.claims, name)
 	s.sink(before) // where it stays, should the batch not get there
@@ -365,6 +382,7 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 		after.Incarnation, after.Sequence = next.Incarnation, next.Sequence
 		after.At = next.At.UTC().Truncate(time.Microsecond)
 		after.Deadline, after.due, after.attempts, after.bound, after.behind = after.At, after.At, 0, false, false
+		after.part = ""
 		c.rows[name] = after
 	case node.Gone, node.Promised, node.Freed, node.Busy:
 	}
@@ -434,17 +452,16 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 		switch {
 		case err == nil:
 			f.settled[i], f.errs[i] = settled[n], nil
-		case errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrSpent) && errors.Is(err, ledger.ErrAborted):
+		case errors.Is(err, ledger.ErrAborted):
 			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnsent, err)
-		case errors.Is(err, ledger.ErrAborted): // an output partition is the likeliest not to have answered
-			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnavailable, err)
 		default:
 			f.errs[i] = err
 		}
 	}
 }
 
-// refused fires what is not to blame for a refusal, and halves what may be, until the culprits are alone.
+// refused fires what is not to blame for a refusal, since its topic or its partition takes it, and halves what may be,
+// until the culprits are alone.
 func (f *firing) refused(ctx context.Context, owned *shard, which []int, refusal *ledger.RefusedError) {
 	var innocent, suspect []int
 	for n, i := range which {

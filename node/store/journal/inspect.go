@@ -19,20 +19,20 @@ import (
 var _ inspect.Store = (*Store)(nil)
 
 // Find implements inspect.Source, for the partitions that this node owns.
-func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) ([]inspect.Message, error) {
+func (s *Store) Find(ctx context.Context, id string, with inspect.Parts) ([]inspect.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	var found []inspect.Message
 	err := s.look(func(owned *shard) error {
-		lanes, err := owned.lanes(true)
-		for _, lane := range lanes {
+		parts, err := owned.parts(true)
+		for _, lane := range node.LanesOf(parts) {
 			if err != nil {
 				break
 			}
 			var r *row
 			if r, err = owned.stored(node.MessageID{ID: id, Lane: lane}); r != nil {
-				found = append(found, owned.shown(r, parts.Payload))
+				found = append(found, owned.shown(r, with.Payload))
 			}
 		}
 		return err
@@ -44,7 +44,7 @@ func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) ([]ins
 // shown returns what is shown of a message. The caller has quick.
 func (s *shard) shown(r *row, payload bool) inspect.Message {
 	m := inspect.Message{
-		Message: r.Message, Due: r.due, Attempts: r.attempts, Bytes: r.Size(),
+		Message: r.Message, Due: r.due, Part: r.part, Attempts: r.attempts, Bytes: r.Size(),
 		Bound: r.bound, Former: r.former, Stopped: r.stopped,
 	}
 	if claim, some := s.claims[nameOf(&r.Message)]; some && claim.Incarnation == r.Incarnation {
@@ -85,7 +85,7 @@ func (s *shard) unclaimed(request *inspect.SliceRequest) (slice []inspect.Messag
 	if request.Claimed {
 		return nil, nil
 	}
-	prefix := s.lanePrefix(request.Lane)
+	prefix := s.partPrefix(node.Part{Lane: request.Lane, Name: request.Part})
 	after := append(binary.BigEndian.AppendUint64(slices.Clone(prefix), order(request.After.At)), request.After.ID...)
 	last := order(request.Until)
 	err = s.scan(prefix, after, func(key, content []byte) (bool, error) {

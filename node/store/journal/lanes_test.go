@@ -29,7 +29,7 @@ func TestNothingIsSteppedOverTwice(t *testing.T) {
 	w.take(store, 0, items)
 	lanes := func(want ...string) {
 		t.Helper()
-		if got, err := store.Lanes(t.Context()); err != nil || !slices.Equal(got, want) {
+		if got, err := store.Parts(t.Context()); err != nil || !slices.Equal(node.LanesOf(got), want) {
 			t.Errorf("lanes: %q, %v, want %q", got, err, want)
 		}
 	}

@@ -46,6 +46,18 @@ func add(lane, part *outlook.Lane) {
 	for i := range lane.Within {
 		lane.Within[i].Add(part.Within[i])
 	}
+	for _, p := range part.Parked {
+		i, known := slices.BinarySearchFunc(lane.Parked, p.Part, func(o outlook.Parked, name string) int {
+			return cmp.Compare(o.Part, name)
+		})
+		if !known {
+			lane.Parked = slices.Insert(lane.Parked, i, p)
+			continue
+		}
+		lane.Parked[i].Waiting.Add(p.Waiting)
+		lane.Parked[i].Oldest = earlier(lane.Parked[i].Oldest, p.Oldest)
+	}
+	lane.Parked = lane.Parked[:min(len(lane.Parked), outlook.MaxParked)]
 	lane.Oldest, lane.Next = earlier(lane.Oldest, part.Oldest), earlier(lane.Next, part.Next)
 	for _, o := range part.Origins {
 		i := slices.IndexFunc(lane.Origins, func(known outlook.Origin) bool {
@@ -77,25 +89,43 @@ func (s *shard) outlook(name string, now time.Time) (outlook.Lane, error) {
 		}
 	}
 	s.quick.Unlock()
-	lane := outlook.Lane{Name: name, Claimed: outlook.Count{N: len(claims)}}
+	lane := outlook.Lane{
+		Name: name, Claimed: outlook.Count{N: len(claims)}, Within: make([]outlook.Count, len(outlook.Horizons())),
+	}
 	late := now.Add(-outlook.Grace)
 	var overdue []node.MessageID
-	if err := s.until(name, time.Time{}, time.Time{}, func(due time.Time, id string) {
-		switch {
-		case due.Before(late):
-			lane.Oldest = earlier(lane.Oldest, due)
-			lane.Overdue.N++
-			if len(overdue) < outlook.MaxOrigins {
-				overdue = append(overdue, node.MessageID{ID: id, Lane: name})
-			}
-		case lane.Next.IsZero() && !claims[id]:
-			lane.Next = due
-		}
-		if !claims[id] {
-			lane.Waiting.N++
-		}
-	}); err != nil {
+	parts, err := s.parkedOn(name)
+	if err != nil {
 		return lane, err
+	}
+	for _, part := range slices.Concat([]node.Part{{Lane: name}}, parts) {
+		if lane.Waiting.N >= 2*outlook.Limit { // enough for an estimate
+			break
+		}
+		parked := outlook.Parked{Part: part.Name}
+		if err := s.until(part, time.Time{}, time.Time{}, func(due time.Time, id string) {
+			switch {
+			case due.Before(late):
+				lane.Oldest = earlier(lane.Oldest, due)
+				lane.Overdue.N++
+				if len(overdue) < outlook.MaxOrigins {
+					overdue = append(overdue, node.MessageID{ID: id, Lane: name})
+				}
+			case !claims[id]:
+				lane.Next = earlier(lane.Next, due)
+			}
+			if !claims[id] {
+				lane.Waiting.N++
+				parked.Waiting.N++
+				parked.Oldest = earlier(parked.Oldest, due)
+			}
+		}); err != nil {
+			return lane, err
+		}
+		if part.Name != "" && parked.Waiting.N > 0 && len(lane.Parked) < outlook.MaxParked {
+			parked.Waiting.Estimated = parked.Waiting.N >= outlook.Limit
+			lane.Parked = append(lane.Parked, parked)
+		}
 	}
 	lane.Waiting.Estimated = lane.Waiting.N+lane.Claimed.N >= outlook.Limit
 	if lane.Overdue.Estimated = lane.Overdue.N >= outlook.Limit; lane.Overdue.Estimated && lane.Next.IsZero() {
@@ -103,16 +133,29 @@ func (s *shard) outlook(name string, now time.Time) (outlook.Lane, error) {
 			return lane, err
 		}
 	}
-	if err := s.within(&lane, now, claims); err != nil {
-		return lane, err
+	for _, part := range slices.Concat([]node.Part{{Lane: name}}, parts) {
+		if err := s.within(&lane, part, now, claims); err != nil {
+			return lane, err
+		}
 	}
 	return lane, s.origins(&lane, overdue)
 }
 
-// until calls each with the messages of a lane that fall due from an instant to another one, in order, up to as many as
-// are counted. The zero time is no bound.
-func (s *shard) until(lane string, from, to time.Time, each func(due time.Time, id string)) error {
-	prefix := s.lanePrefix(lane)
+// parkedOn returns the parts of a lane on which something is parked, in order, at most node.MaxParts.
+func (s *shard) parkedOn(lane string) ([]node.Part, error) {
+	from := s.key(parkedKind, []byte(lane), []byte{0})
+	to := s.key(parkedKind, []byte(lane), []byte{1})
+	left := node.MaxParts
+	return s.partsBetween(from, to, func(node.MessageID) bool {
+		left--
+		return left >= 0
+	})
+}
+
+// until calls each with the messages of a part of a lane that fall due from an instant to another one, in order, up to
+// as many as are counted. The zero time is no bound.
+func (s *shard) until(part node.Part, from, to time.Time, each func(due time.Time, id string)) error {
+	prefix := s.partPrefix(part)
 	start, counted := prefix, 0
 	if !from.IsZero() {
 		start = binary.BigEndian.AppendUint64(slices.Clone(prefix), order(from))
@@ -130,19 +173,18 @@ func (s *shard) until(lane string, from, to time.Time, each func(due time.Time, 
 
 // next finds what falls due first of what is not overdue.
 func (s *shard) next(lane *outlook.Lane, late time.Time, claims map[string]bool) error {
-	return s.until(lane.Name, late, time.Time{}, func(due time.Time, id string) {
+	return s.until(node.Part{Lane: lane.Name}, late, time.Time{}, func(due time.Time, id string) {
 		if lane.Next.IsZero() && !claims[id] {
 			lane.Next = due
 		}
 	})
 }
 
-// within counts what falls due soon.
-func (s *shard) within(lane *outlook.Lane, now time.Time, claims map[string]bool) error {
+// within counts what falls due soon on a part of a lane.
+func (s *shard) within(lane *outlook.Lane, part node.Part, now time.Time, claims map[string]bool) error {
 	horizons := outlook.Horizons()
-	lane.Within = make([]outlook.Count, len(horizons))
 	seen, last := 0, time.Time{}
-	err := s.until(lane.Name, now.Add(time.Microsecond), now.Add(horizons[len(horizons)-1]),
+	err := s.until(part, now.Add(time.Microsecond), now.Add(horizons[len(horizons)-1]),
 		func(due time.Time, id string) {
 			seen, last = seen+1, due
 			for i, horizon := range horizons {
@@ -152,7 +194,7 @@ func (s *shard) within(lane *outlook.Lane, now time.Time, claims map[string]bool
 			}
 		})
 	for i, horizon := range horizons {
-		lane.Within[i].Estimated = seen >= outlook.Limit && last.Before(now.Add(horizon))
+		lane.Within[i].Estimated = lane.Within[i].Estimated || seen >= outlook.Limit && last.Before(now.Add(horizon))
 	}
 	return err
 }

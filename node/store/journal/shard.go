@@ -94,9 +94,12 @@ type shard struct {
 	// claims are those that this process holds. Nobody else can have any.
 	claims map[node.MessageID]held
 
-	// free has for each lane on which somebody has claimed a place before which nobody can claim anything: all there is
-	// claimed. Claims raise it (see waiting), and sink lowers it.
-	free map[string]mark
+	// free has for each part of a lane on which somebody has claimed a place before which nobody can claim anything:
+	// all there is claimed. Claims raise it (see waiting), and sink lowers it.
+	free map[node.Part]mark
+
+	// form is parkedVersion once something was parked in the local copy. It changes under mu.
+	form byte
 
 	// heads has for each of some lines a place in it before which nobody stands. Looks raise it, sink lowers it, and it
 	// has maxHeads lines at most.
@@ -129,7 +132,7 @@ type shard struct {
 func newShard(number int32, db *disk, now func() time.Time, maxAge time.Duration, writer ledger.Writer) *shard {
 	return &shard{
 		number: number, db: db, now: now, maxAge: maxAge, writer: writer,
-		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
+		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[node.Part]mark{},
 		heads: map[lineKey]mark{}, fresh: map[uuid.UUID]bool{},
 	}
 }
@@ -154,6 +157,8 @@ const (
 	rowKind      = 'r' // lane, NUL, id: the head of a message
 	dueKind      = 'd' // lane, NUL, due time, id: all of it, or nothing if it is apart
 	apartKind    = 'c' // as dueKind: all of a message that is apart
+	parkedKind   = 'k' // lane, NUL, part, NUL, due time, id: as dueKind, of a message that is parked
+	parkedApart  = 'b' // as parkedKind: all of a message that is parked and apart
 	answerKind   = 'a' // the id of a request
 	expiryKind   = 'x' // when an answer expires, the id of its request
 	switchKind   = 'z' // lane: whether it is paused
@@ -176,10 +181,28 @@ func (s *shard) rowKey(name node.MessageID) []byte {
 	return s.key(rowKind, []byte(name.Lane), []byte{0}, []byte(name.ID))
 }
 
-func (s *shard) lanePrefix(lane string) []byte { return s.key(dueKind, []byte(lane), []byte{0}) }
+// partPrefix is what the keys of the messages that wait on a part of a lane begin with.
+func (s *shard) partPrefix(p node.Part) []byte {
+	if p.Name == "" {
+		return s.key(dueKind, []byte(p.Lane), []byte{0})
+	}
+	return s.key(parkedKind, []byte(p.Lane), []byte{0}, []byte(p.Name), []byte{0})
+}
+
+// partOf returns where the message under a key waits, and its place there. The key is of dueKind or parkedKind.
+func partOf(key []byte) (p node.Part, at mark) {
+	lane, rest, _ := bytes.Cut(key[5:], []byte{0})
+	p.Lane = string(lane)
+	if key[4] == parkedKind {
+		var name []byte
+		name, rest, _ = bytes.Cut(rest, []byte{0})
+		p.Name = string(name)
+	}
+	return p, mark(rest)
+}
 
 func (s *shard) dueKey(r *row) []byte {
-	return append(binary.BigEndian.AppendUint64(s.lanePrefix(r.Lane), order(r.due)), r.ID...)
+	return append(binary.BigEndian.AppendUint64(s.partPrefix(r.where()), order(r.due)), r.ID...)
 }
 
 // large is of how many bytes a message is apart. Whoever counts what waits goes through keys, up to outlook.Limit of
@@ -190,23 +213,28 @@ const large = 1 << 10
 // apartKey returns the key of what is apart, of that under which nothing is.
 func apartKey(due []byte) []byte {
 	key := slices.Clone(due)
-	key[4] = apartKind
+	if key[4] = apartKind; due[4] == parkedKind {
+		key[4] = parkedApart
+	}
 	return key
 }
 
 // at returns the message that falls due under a key, of what is under that. It keeps no part of either.
-func (s *shard) at(from pebble.Reader, due, value []byte) (*row, error) {
+func (s *shard) at(from pebble.Reader, due, value []byte) (r *row, err error) {
 	if len(value) > 0 {
-		return decode(value)
-	}
-	r, some, err := get(s.db, from, apartKey(due), decode)
-	if err == nil && !some {
-		err = fmt.Errorf("%w: under %q", errPart, due)
+		r, err = decode(value)
+	} else {
+		var some bool
+		if r, some, err = get(s.db, from, apartKey(due), decode); err == nil && !some {
+			err = fmt.Errorf("%w: under %q", errPart, due)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.apart = true
+	r.apart = len(value) == 0
+	p, _ := partOf(due)
+	r.part = p.Name
 	return r, nil
 }
 
@@ -516,7 +544,7 @@ func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID
 // apply writes to the local copy, with the place up to which it has come: so it is never ahead of that. It is not
 // synced: what the disk loses is read again.
 func (s *shard) apply(batch *pebble.Batch) error {
-	value := append([]byte{copyVersion}, s.place.TopicID[:]...)
+	value := append([]byte{max(s.form, copyVersion)}, s.place.TopicID[:]...)
 	value = binary.BigEndian.AppendUint32(value, uint32(s.place.Epoch))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.place.Offset))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.asOf.UnixMicro()))
@@ -533,7 +561,8 @@ func (s *shard) apply(batch *pebble.Batch) error {
 // no copy, or none that this release can read.
 func (s *shard) local() (place ledger.Place, at time.Time, some bool, err error) {
 	_, some, err = get(s.db, s.db, s.key(placeKind), func(data []byte) (struct{}, error) {
-		if len(data) == 37 && data[0] == copyVersion {
+		if len(data) == 37 && (data[0] == copyVersion || data[0] == parkedVersion) {
+			s.form = data[0]
 			place = ledger.Place{
 				TopicID: uuid.UUID(data[1:17]), Number: s.number,
 				Position: node.Position{

@@ -308,7 +308,7 @@ func TestStandbyOwnsNothing(t *testing.T) {
 		Until: s.clock.Now(), Lanes: []node.Share{{Lane: output, Limit: 10, Bytes: 1 << 20}},
 	})
 	rows, err2 := s.standby.Dump()
-	lanes, err3 := s.standby.Lanes(ctx)
+	lanes, err3 := s.standby.Parts(ctx)
 	places, _, err4 := s.standby.Places(ctx)
 	look, err5 := s.standby.Outlook(ctx, outlook.Request{Now: s.clock.Now(), Lanes: []string{output}})
 	if err := errors.Join(err, err2, err3, err4, err5); err != nil {

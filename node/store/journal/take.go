@@ -269,6 +269,9 @@ func (c *change) after(r *row, item *node.Item, v *node.Verdict) (next *row, err
 			return nil, err
 		}
 	}
+	if next.Incarnation != v.After.Incarnation || !next.Deadline.Equal(v.After.Deadline) {
+		next.part = ""
+	}
 	next.Incarnation, next.Deadline, next.due = v.After.Incarnation, v.After.Deadline, v.After.Due
 	next.attempts, next.bound, next.former = v.After.Attempts, v.After.Bound, v.After.Former
 	next.stopped = v.After.Stopped

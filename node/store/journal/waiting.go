@@ -24,8 +24,8 @@ func markOf(r *row) mark {
 	return mark(binary.BigEndian.AppendUint64(nil, order(r.due))) + mark(r.ID)
 }
 
-// sink lowers the mark of a lane, and that of a line, to a message that is in the local copy from now on, or that
-// nobody has claimed any more. It is called under quick, in the same moment:
+// sink lowers the mark of a part of a lane, and that of a line, to a message that is in the local copy from now on, or
+// that nobody has claimed any more. It is called under quick, in the same moment:
 //
 //	claimer  finds nothing on the lane: its mark is at the end
 //	intake   stores x: x is in the copy, and the mark is lowered to it, before anybody else has quick
@@ -34,24 +34,24 @@ func markOf(r *row) mark {
 // Whoever lowers it too far costs a step; whoever does not lower it has a message wait until the partition is owned
 // anew.
 func (s *shard) sink(r *row) {
-	if before, known := s.free[r.Lane]; known {
-		s.free[r.Lane] = min(before, markOf(r))
+	if before, known := s.free[r.where()]; known {
+		s.free[r.where()] = min(before, markOf(r))
 	}
 	if before, known := s.heads[lineOf(&r.Message)]; known {
 		s.heads[lineOf(&r.Message)] = min(before, standOf(r))
 	}
 }
 
-// waiting is what nobody has claimed of a lane in a partition between two instants, in the order in which it falls due.
-// It begins at the mark of the lane, and raises that when it is closed: so what is claimed, and what has been fired
-// since the last compaction of the local copy, is stepped over once, and not by each claim anew. One that begins above
-// the mark steps over it each time, and leaves the mark where it is: something may wait below.
+// waiting is what nobody has claimed on a part of a lane, in a partition between two instants, in the order in which it
+// falls due. It begins at the mark of the part, and raises that when it is closed: so what is claimed, and what has
+// been fired since the last compaction of the local copy, is stepped over once, and not by each claim anew. One that
+// begins above the mark steps over it each time, and leaves the mark where it is: something may wait below.
 //
 // Quick is held from the beginning to close. So nothing is stored, claimed or given back meanwhile by anybody else, and
 // all before the first message that is left is claimed, or is not there.
 type waiting struct {
 	shard    *shard
-	lane     string
+	part     node.Part
 	prefix   []byte
 	last     uint64
 	above    bool // it begins above the mark
@@ -63,19 +63,19 @@ type waiting struct {
 	ended bool
 }
 
-// open returns what waits on a lane between two instants, which its caller closes. The local copy must stay open as
-// long: see disk.read.
-func (s *shard) open(lane string, from, last uint64) (*waiting, error) {
-	q := &waiting{shard: s, lane: lane, prefix: s.lanePrefix(lane), last: last}
-	begin := s.free[lane]
+// open returns what waits on a part of a lane between two instants, which its caller closes. The local copy must stay
+// open as long: see disk.read.
+func (s *shard) open(part node.Part, from, last uint64) (*waiting, error) {
+	q := &waiting{shard: s, part: part, prefix: s.partPrefix(part), last: last}
+	begin := s.free[part]
 	if place := mark(binary.BigEndian.AppendUint64(nil, from)); from > 0 && begin < place {
 		begin, q.above = place, true
 	}
-	upper := s.lanePrefix(lane)
+	upper := s.partPrefix(part)
 	upper[len(upper)-1]++
 	var err error
 	q.iterator, err = s.db.NewIter(&pebble.IterOptions{
-		LowerBound: append(s.lanePrefix(lane), begin...), UpperBound: upper,
+		LowerBound: append(s.partPrefix(part), begin...), UpperBound: upper,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the local copy: %w", err)
@@ -94,7 +94,7 @@ func (q *waiting) find(some bool) {
 		if q.due = binary.BigEndian.Uint64(place); q.due > q.last {
 			break
 		}
-		q.name = node.MessageID{Lane: q.lane, ID: string(place[8:])}
+		q.name = node.MessageID{Lane: q.part.Lane, ID: string(place[8:])}
 		if _, claimed := q.shard.claims[q.name]; !claimed {
 			return
 		}
@@ -102,7 +102,7 @@ func (q *waiting) find(some bool) {
 	q.ended = true
 }
 
-// close raises the mark of the lane to the first message that is left.
+// close raises the mark of the part to the first message that is left.
 func (q *waiting) close() error {
 	reached := markEnd
 	if q.iterator.Valid() {
@@ -111,16 +111,16 @@ func (q *waiting) close() error {
 	q.shard.db.steps.Add(int64(q.iterator.Stats().ForwardStepCount[pebble.InternalIterCall]))
 	err := q.iterator.Error()
 	if err == nil && !q.above {
-		q.shard.free[q.lane] = reached
+		q.shard.free[q.part] = reached
 	}
 	return errors.Join(err, q.iterator.Close())
 }
 
-// first calls each with messages that nobody has claimed, of a lane in partitions between two instants, in the order in
-// which they fall due, then by id, as long as that reports true. Each has to claim what it is called with. The caller
-// has quick of all of them.
+// first calls each with messages that nobody has claimed, of a part of a lane in partitions between two instants, in
+// the order in which they fall due, then by id, as long as that reports true. Each has to claim what it is called with.
+// The caller has quick of all of them.
 func (s *Store) first(
-	shards []*shard, lane string, from, last uint64, each func(owned *shard, r *row) bool,
+	shards []*shard, part node.Part, from, last uint64, each func(owned *shard, r *row) bool,
 ) error {
 	return s.db.read(func() (err error) {
 		var lists []*waiting
@@ -130,7 +130,7 @@ func (s *Store) first(
 			}
 		}()
 		for _, owned := range shards {
-			q, err := owned.open(lane, from, last)
+			q, err := owned.open(part, from, last)
 			if err != nil {
 				return err
 			}
@@ -167,10 +167,10 @@ func foremost(lists []*waiting) (first *waiting) {
 	return first
 }
 
-// unclaimedOn reports whether there is a message on a lane that nobody has claimed. The caller has quick.
-func (s *shard) unclaimedOn(lane string) (some bool, err error) {
+// unclaimedOn reports whether there is a message on a part of a lane that nobody has claimed. The caller has quick.
+func (s *shard) unclaimedOn(part node.Part) (some bool, err error) {
 	err = s.db.read(func() error {
-		q, err := s.open(lane, 0, math.MaxUint64)
+		q, err := s.open(part, 0, math.MaxUint64)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) ([]ins
 // shown returns a copy of what is stored.
 func (r *row) shown(payload bool) inspect.Message {
 	m := inspect.Message{
-		Message: clone(r.Message), Due: r.Due, Attempts: r.Attempts, Bytes: r.Size(),
+		Message: clone(r.Message), Due: r.Due, Part: r.Part, Attempts: r.Attempts, Bytes: r.Size(),
 		Bound: r.Bound, Former: r.Former, Stopped: r.Stopped,
 	}
 	if r.ready {
@@ -56,7 +56,7 @@ func (s *Store) Slice(ctx context.Context, request inspect.SliceRequest) ([]insp
 	defer s.mu.Unlock()
 	order := &s.ready
 	if !request.Claimed {
-		if order = s.waiting[request.Lane]; order == nil {
+		if order = s.waiting[node.Part{Lane: request.Lane, Name: request.Part}]; order == nil {
 			return nil, nil
 		}
 	}
@@ -78,15 +78,15 @@ func (s *Store) Slice(ctx context.Context, request inspect.SliceRequest) ([]insp
 	return slice, nil
 }
 
-// Lanes implements inspect.Source.
-func (s *Store) Lanes(ctx context.Context) ([]string, error) {
+// Parts implements node.Store and inspect.Source.
+func (s *Store) Parts(ctx context.Context) ([]node.Part, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lanes := slices.Sorted(maps.Keys(s.waiting))
-	return lanes[:min(len(lanes), inspect.MaxLanes)], nil
+	parts := slices.SortedFunc(maps.Keys(s.waiting), node.Part.Compare)
+	return parts[:min(len(parts), node.MaxParts)], nil
 }
 
 // Places implements inspect.Source.

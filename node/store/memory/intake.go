@@ -277,6 +277,11 @@ func (s *Store) keep(r *row, item *node.Item, v node.Verdict) {
 	next.Incarnation, next.Deadline, next.Due = v.After.Incarnation, v.After.Deadline, v.After.Due
 	next.Attempts, next.Bound, next.Former = v.After.Attempts, v.After.Bound, v.After.Former
 	next.Stopped = v.After.Stopped
+	if r != nil && (s.broken.StaysParked || r.Incarnation == next.Incarnation && r.Deadline.Equal(next.Deadline)) {
+		next.Part = r.Part
+	} else {
+		next.Part = ""
+	}
 	s.insert(next)
 }
 

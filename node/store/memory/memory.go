@@ -32,8 +32,8 @@ type Store struct {
 	mu   sync.Mutex
 	rows map[node.MessageID]*row
 
-	// waiting has a list for each lane on which a message waits: by due time, then id.
-	waiting map[string]*ordered
+	// waiting has a list for each part of a lane on which a message waits: by due time, then id.
+	waiting map[node.Part]*ordered
 	ready   ordered // by the instant from which the claim is expired, id, lane
 
 	// lines has the messages of each line, waiting or ready: by deadline, then id.
@@ -70,6 +70,9 @@ type Row struct {
 	// Attempts is how many claims may have led to a publish.
 	Attempts int
 
+	// Part is the name of the part on which the message is parked; empty if it is not.
+	Part string
+
 	// Behind says that the message has stood back in its line since it was stored or put off.
 	Behind bool
 
@@ -91,7 +94,7 @@ func New(now func() time.Time) *Store {
 	return &Store{
 		now:     now,
 		rows:    map[node.MessageID]*row{},
-		waiting: map[string]*ordered{},
+		waiting: map[node.Part]*ordered{},
 		ready:   ordered{compare: compareExpires},
 		lines:   map[lineKey]*ordered{},
 		intake: intake{
@@ -128,6 +131,9 @@ type Broken struct {
 
 	// Forgets has it forget what it has told to requests.
 	Forgets bool
+
+	// StaysParked has it keep parked what is replaced or moved.
+	StaysParked bool
 
 	// Jumps has it say of every message that it is its turn.
 	Jumps bool
@@ -194,8 +200,8 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	for _, r := range claimed {
 		result.Messages = append(result.Messages, node.Ready{
-			Message: clone(r.Message), Due: r.Due, Claim: r.held(), Attempts: r.Attempts, Bound: r.Bound,
-			Turn: s.turn(r, claimed),
+			Message: clone(r.Message), Due: r.Due, Part: r.Part, Claim: r.held(), Attempts: r.Attempts,
+			Bound: r.Bound, Turn: s.turn(r, claimed),
 		})
 	}
 	result.Idle = s.idle(&request)
@@ -209,8 +215,14 @@ func (s *Store) idle(request *node.ClaimRequest) time.Duration {
 	}
 	idle := request.Ahead
 	for _, share := range request.Lanes {
-		if lane := s.waiting[share.Lane]; lane != nil {
-			for r := range lane.all {
+		for part, waiting := range s.waiting { // the order does not matter: a minimum has none
+			if part.Lane != share.Lane {
+				continue
+			}
+			if part.Name != "" {
+				return 0
+			}
+			for r := range waiting.all {
 				idle = min(idle, r.Due.Sub(request.Until))
 				break
 			}
@@ -221,14 +233,14 @@ func (s *Store) idle(request *node.ClaimRequest) time.Duration {
 
 // due returns what a share of a claim takes.
 func (s *Store) due(share node.Share, until time.Time) []*row {
-	lane := s.waiting[share.Lane]
-	if lane == nil {
+	waiting := s.waiting[share.Where()]
+	if waiting == nil {
 		return nil
 	}
 	var due []*row
 	size := 0
-	for r := range lane.from(&row{Row: Row{Due: share.From}}) {
-		if len(due) >= share.Limit || size >= share.Bytes || r.Due.After(share.Latest(until)) {
+	for r := range waiting.from(&row{Row: Row{Due: share.From}}) {
+		if len(due) >= share.Limit || size >= share.Bytes || r.Due.After(until) {
 			break
 		}
 		if s.locks.message(r.ID, r.Lane) {
@@ -271,7 +283,7 @@ func (s *Store) Settle(ctx context.Context, next []node.Next) ([]node.Settled, e
 		settled[i] = node.Rearmed
 		r.release()
 		r.Incarnation, r.Sequence, r.At = n.Incarnation, n.Sequence, instant(n.At)
-		r.Deadline, r.Due, r.Attempts, r.Bound, r.Behind = r.At, r.At, 0, false, false
+		r.Deadline, r.Due, r.Part, r.Attempts, r.Bound, r.Behind = r.At, r.At, "", 0, false, false
 		s.insert(r)
 		s.forward(r)
 	}
@@ -320,7 +332,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Sett
 		}
 		s.remove(r)
 		r.release()
-		r.Behind = release.Behind
+		r.Part, r.Behind = release.Part, release.Behind
 		if !release.Due.IsZero() && (!release.Behind || !s.first(r)) {
 			r.Due = instant(release.Due)
 		}
@@ -366,24 +378,27 @@ func (s *Store) add(r *row) {
 		s.ready.add(r)
 		return
 	}
-	lane := s.waiting[r.Lane]
-	if lane == nil {
-		lane = &ordered{compare: compareDue}
-		s.waiting[r.Lane] = lane
+	part := s.waiting[r.where()]
+	if part == nil {
+		part = &ordered{compare: compareDue}
+		s.waiting[r.where()] = part
 	}
-	lane.add(r)
+	part.add(r)
 }
 
-// remove takes r out of its index. A lane on which nothing waits any more is forgotten.
+// where returns where r waits.
+func (r *row) where() node.Part { return node.Part{Lane: r.Lane, Name: r.Part} }
+
+// remove takes r out of its index. A part of a lane on which nothing waits any more is forgotten.
 func (s *Store) remove(r *row) {
 	if r.ready {
 		s.ready.remove(r)
 		return
 	}
-	lane := s.waiting[r.Lane]
-	lane.remove(r)
-	if len(lane.chunks) == 0 {
-		delete(s.waiting, r.Lane)
+	part := s.waiting[r.where()]
+	part.remove(r)
+	if len(part.chunks) == 0 {
+		delete(s.waiting, r.where())
 	}
 }
 

@@ -102,15 +102,13 @@ func TestOrder(t *testing.T) {
 			request := node.ClaimRequest{
 				Node: owner, Hold: hold(), Until: now.Add(time.Duration(random.IntN(50)) * time.Second),
 			}
-			for lane := range 3 {
+			for part := range 9 {
 				share := node.Share{
-					Lane: fmt.Sprint("topic-", lane), Limit: 1 + random.IntN(200), Bytes: 1 + random.IntN(2000),
+					Lane: fmt.Sprint("topic-", part/3), Part: partNames()[part%3],
+					Limit: 1 + random.IntN(200), Bytes: 1 + random.IntN(2000),
 				}
 				if random.IntN(3) == 0 {
 					share.From = now.Add(time.Duration(random.IntN(50)) * time.Second)
-				}
-				if random.IntN(3) == 0 {
-					share.Until = now.Add(time.Duration(random.IntN(50)) * time.Second)
 				}
 				request.Lanes = append(request.Lanes, share)
 			}
@@ -132,6 +130,7 @@ func TestOrder(t *testing.T) {
 				r := before[random.IntN(len(before))]
 				releases = append(releases, node.Release{
 					Claim: node.Claim{Ref: r.Ref(), ReadiedAt: r.ReadiedAt, ReadiedBy: r.ReadiedBy},
+					Part:  partNames()[random.IntN(3)],
 					Due:   now.Add(time.Duration(random.IntN(50)) * time.Second),
 				})
 			}
@@ -257,6 +256,9 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// partNames are the names of parts, that of the lane itself first.
+func partNames() []string { return []string{"", "1", "2"} }
+
 // dueRows returns what Claim must take of rows.
 func dueRows(rows []memory.Row, request node.ClaimRequest) []node.Ref {
 	rows = slices.Clone(rows)
@@ -264,17 +266,17 @@ func dueRows(rows []memory.Row, request node.ClaimRequest) []node.Ref {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	var due []node.Ref
-	number, size := map[string]int{}, map[string]int{}
+	number, size := map[node.Part]int{}, map[node.Part]int{}
 	for _, r := range rows {
-		at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == r.Lane })
+		where := node.Part{Lane: r.Lane, Name: r.Part}
+		at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Where() == where })
 		if r.ReadiedBy != uuid.Nil || r.Due.After(request.Until) || at < 0 || r.Due.Before(request.Lanes[at].From) ||
-			!request.Lanes[at].Until.IsZero() && r.Due.After(request.Lanes[at].Until) ||
-			number[r.Lane] == request.Lanes[at].Limit || size[r.Lane] >= request.Lanes[at].Bytes {
+			number[where] == request.Lanes[at].Limit || size[where] >= request.Lanes[at].Bytes {
 			continue
 		}
 		due = append(due, r.Ref())
-		number[r.Lane]++
-		size[r.Lane] += r.Size()
+		number[where]++
+		size[where] += r.Size()
 	}
 	return due
 }
@@ -298,7 +300,9 @@ func expiredRows(rows []memory.Row, now time.Time, limit int) []node.Claim {
 func unlimited(lanes ...string) []node.Share {
 	var shares []node.Share
 	for _, lane := range lanes {
-		shares = append(shares, node.Share{Lane: lane, Limit: math.MaxInt, Bytes: math.MaxInt})
+		for _, part := range partNames() {
+			shares = append(shares, node.Share{Lane: lane, Part: part, Limit: math.MaxInt, Bytes: math.MaxInt})
+		}
 	}
 	return shares
 }

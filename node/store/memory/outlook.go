@@ -3,8 +3,10 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
+	"chronos/node"
 	"chronos/node/store/outlook"
 )
 
@@ -22,13 +24,20 @@ func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.O
 		lane := outlook.Lane{Name: name, Within: make([]outlook.Count, len(outlook.Horizons()))}
 		late := instant(request.Now.Add(-outlook.Grace))
 		var overdue []*row
-		if waiting := s.waiting[name]; waiting != nil {
-			for r := range waiting.all {
+		for _, part := range slices.SortedFunc(maps.Keys(s.waiting), node.Part.Compare) {
+			if part.Lane != name {
+				continue
+			}
+			parked := outlook.Parked{Part: part.Name}
+			for r := range s.waiting[part].all {
 				lane.Waiting.N++
+				if parked.Waiting.N++; parked.Waiting.N == 1 {
+					parked.Oldest = r.Due
+				}
 				switch {
 				case r.Due.Before(late):
 					overdue = append(overdue, r)
-				case lane.Next.IsZero():
+				case lane.Next.IsZero() || r.Due.Before(lane.Next):
 					lane.Next = r.Due
 				}
 				for i, horizon := range outlook.Horizons() {
@@ -36,6 +45,9 @@ func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.O
 						lane.Within[i].N++
 					}
 				}
+			}
+			if part.Name != "" && len(lane.Parked) < outlook.MaxParked {
+				lane.Parked = append(lane.Parked, parked)
 			}
 		}
 		for r := range s.ready.all {

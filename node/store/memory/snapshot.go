@@ -35,7 +35,7 @@ func (s *Store) Restore(to Snapshot) {
 	defer s.mu.Unlock()
 
 	s.rows = make(map[node.MessageID]*row, len(to.rows))
-	s.waiting = map[string]*ordered{}
+	s.waiting = map[node.Part]*ordered{}
 	s.ready = ordered{compare: compareExpires}
 	s.lines = map[lineKey]*ordered{}
 	for i := range to.rows {

@@ -34,6 +34,9 @@ const (
 	// Grace is how long after it has fallen due a message counts as overdue.
 	Grace = time.Second
 
+	// MaxParked is the largest number of parts of a lane of which an outlook tells.
+	MaxParked = 100
+
 	// MaxOrigins is how many of the overdue messages are looked at for where they came from.
 	MaxOrigins = 200
 )
@@ -59,8 +62,12 @@ type Outlook struct {
 type Lane struct {
 	Name string
 
-	// Claimed are the messages that some node holds, and Waiting the others.
+	// Claimed are the messages that some node holds, and Waiting the others, those that are parked among them.
 	Waiting, Claimed Count
+
+	// Parked are the parts of the lane on which messages are parked (node.Part), in the order of their names; those
+	// that come first, if there are more than MaxParked.
+	Parked []Parked
 
 	// Overdue are the messages that fell due more than Grace before Request.Now, and Oldest is when the first of these
 	// did; zero if there is none.
@@ -103,6 +110,17 @@ type Count struct {
 func (c *Count) Add(o Count) {
 	c.N += o.N
 	c.Estimated, c.Unknown = c.Estimated || o.Estimated, c.Unknown || o.Unknown
+}
+
+// Parked is what waits on a part of a lane that does not answer.
+type Parked struct {
+	// Part is the name of the part: an output partition, or a host.
+	Part string
+
+	Waiting Count
+
+	// Oldest is when the first of them fell due.
+	Oldest time.Time
 }
 
 // Origin is an input partition, and how many of the messages that were looked at came from it.

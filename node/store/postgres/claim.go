@@ -83,32 +83,37 @@ type claimedRow struct {
 
 // run claims what the sweep has found, if it was due and has found anything, and then from the marks on. On a lane of
 // which only what falls due from an instant on is asked for, it claims from there on, if that is above the mark. Such a
-// look says nothing of what comes before, nor one up to an instant of what comes behind it; so neither moves a mark,
-// nor does it begin or end the use of any.
+// look says nothing of what comes before; so it moves no mark, nor does it begin or end the use of any. Marks are of
+// what waits on the lanes themselves: on a part, claims begin at its beginning.
 //
 // Each of its statements is committed by itself. What one has claimed stays in rows when a later one fails: it is ours
 // for the hold time, and comes out late if nobody is told of it.
+//
+// For a minute after the server has given a claim up, what is parked is claimed after the rest, by a transaction of its
+// own, and whether anything is parked is not asked for (ClaimResult.Idle). Of a part from which millions have fired
+// while a snapshot is held, the dead entries are waded through each time, and no lane is to be stopped by that.
 func (c *claim) run(ctx context.Context) error {
-	var lanes, oldest, whole []string
+	var lanes, oldest []string
+	var parts []node.Part
 	until := instant(c.request.Until)
 	for _, share := range c.request.Lanes {
-		if !isText(share.Lane) {
+		if !isText(share.Lane) || !isText(share.Part) {
 			continue // nothing can wait there, and the server cannot read the name
 		}
-		lanes = append(lanes, share.Lane)
-		if share.From.IsZero() {
-			oldest = append(oldest, share.Lane)
-		}
-		if share.From.IsZero() && share.Until.IsZero() {
-			whole = append(whole, share.Lane)
+		parts = append(parts, share.Where())
+		if share.Part == "" {
+			lanes = append(lanes, share.Lane)
+			if share.From.IsZero() {
+				oldest = append(oldest, share.Lane)
+			}
 		}
 	}
 	looks := &c.store.waiting
-	if done, err := c.peek(ctx, lanes); done || err != nil {
+	if done, err := c.peek(ctx, parts); done || err != nil {
 		return err
 	}
-	if len(whole) > 0 {
-		if err := looks.prepare(ctx, whole, until, c.look); err != nil {
+	if len(oldest) > 0 {
+		if err := looks.prepare(ctx, oldest, until, c.look); err != nil {
 			return err
 		}
 	}
@@ -118,28 +123,35 @@ func (c *claim) run(ctx context.Context) error {
 		}
 	}
 	// A lane whose share the sweep has used up is not looked at: that would find nothing, and move its mark up.
-	var rest stretches
-	swept := len(c.rows)
-	for _, lane := range lanes {
-		if limit, bytes := c.left(lane); limit > 0 && bytes > 0 && c.bytesLeft() > 0 {
-			rest.add(lane, c.from(lane), instant(c.share(lane).Latest(c.request.Until)))
+	var rest, parked stretches
+	swept, apart := len(c.rows), c.store.wades()
+	for _, part := range parts {
+		switch limit, bytes := c.left(part); {
+		case limit <= 0 || bytes <= 0 || c.bytesLeft() <= 0:
+		case apart && part.Name != "":
+			parked.add(part, c.from(part))
+		default:
+			rest.add(part, c.from(part))
 		}
 	}
-	if len(rest.lanes) == 0 && len(c.rows) > 0 {
+	if len(rest.parts) == 0 && len(parked.parts) == 0 && len(c.rows) > 0 {
 		return c.turns(ctx)
 	}
 	start := time.Now()
-	firsts, err := c.claim(ctx, rest)
+	firsts, err := c.claim(ctx, rest, until)
 	if err != nil || c.open {
-		part := func(lane string) bool {
-			return !slices.Contains(whole, lane) || !c.callsOpen && node.IsCallback(lane)
+		other := func(lane string) bool {
+			return !slices.Contains(oldest, lane) || !c.callsOpen && node.IsCallback(lane)
 		}
-		looked := slices.DeleteFunc(c.held.without(c.reached(rest.lanes, swept)), part)
+		looked := slices.DeleteFunc(c.held.without(c.reached(rest.parts, swept)), other)
 		looks.done(looked, firsts, until, time.Since(start), err)
 	}
 	if err == nil {
 		held := c.held // or the whole claim would be kept, with its rows
 		c.store.held.Store(&held)
+	}
+	if err == nil && len(parked.parts) > 0 {
+		_, err = c.claim(ctx, parked, until)
 	}
 	if failed := c.turns(ctx); err == nil {
 		err = failed
@@ -157,9 +169,9 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 	first, found := firsts[swept.slice.Lanes[0]]
 	if found {
 		var stretch stretches
-		stretch.add(swept.slice.Lanes[0], first, until)
+		stretch.add(node.Part{Lane: swept.slice.Lanes[0]}, first)
 		kept := len(c.rows)
-		if _, err := c.claim(ctx, stretch); err != nil {
+		if _, err := c.claim(ctx, stretch, until); err != nil {
 			return err
 		}
 		// Or else somebody has locked it, who must not hold the sweep up. On a lane that was paused a moment ago it is
@@ -174,9 +186,9 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 func (c *claim) look(
 	ctx context.Context, lanes []string, froms []time.Time, until time.Time,
 ) (firsts map[string]marks.Place, took time.Duration, gaveUp bool, err error) {
-	untils, most := slices.Repeat([]time.Time{until}, len(lanes)), make([]int64, len(lanes))
+	most := make([]int64, len(lanes))
 	for i, lane := range lanes {
-		most[i], _ = c.left(lane)
+		most[i], _ = c.left(node.Part{Lane: lane})
 		most[i] = max(1, most[i])
 	}
 	limit := fmt.Sprint(marks.SliceLimit.Milliseconds())
@@ -184,7 +196,7 @@ func (c *claim) look(
 	err = c.store.once(ctx, func() { firsts = map[string]marks.Place{} },
 		step{statement: limitStatement, arguments: []any{limit}},
 		watch.begin(),
-		step{statement: lookStatement, arguments: []any{lanes, froms, untils, most}, read: func(rows pgx.Rows) error {
+		step{statement: lookStatement, arguments: []any{lanes, froms, until, most}, read: func(rows pgx.Rows) error {
 			var place int
 			var first marks.Place
 			err := rows.Scan(&place, &first.Due, &first.ID)
@@ -200,24 +212,29 @@ func (c *claim) look(
 	return firsts, watch.took(false), false, err
 }
 
-// stretches are where to claim on lanes.
+// stretches are where to claim on parts of lanes.
 type stretches struct {
-	lanes  []string
-	froms  []marks.Place
-	untils []time.Time
+	parts []node.Part
+	froms []marks.Place
 }
 
-func (s *stretches) add(lane string, from marks.Place, until time.Time) {
-	s.lanes, s.froms, s.untils = append(s.lanes, lane), append(s.froms, from), append(s.untils, until)
+func (s *stretches) add(part node.Part, from marks.Place) {
+	s.parts, s.froms = append(s.parts, part), append(s.froms, from)
 }
 
-// claim claims as much on each lane as its share allows beside what is claimed already, and returns the first message
-// of each. If it fails, rows and state are as before: whatever it has read may have been taken back.
-func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]marks.Place, err error) {
-	limits, bytes := make([]int64, len(on.lanes)), make([]int64, len(on.lanes))
-	dues, ids := make([]time.Time, len(on.lanes)), make([]string, len(on.lanes))
-	for i, lane := range on.lanes {
-		limits[i], bytes[i] = c.left(lane)
+// claim claims as much on each part as its share allows beside what is claimed already, up to a due time, and returns
+// the first message of each lane that was not parked. If it fails, rows and state are as before: whatever it has read
+// may have been taken back.
+func (c *claim) claim(
+	ctx context.Context, on stretches, until time.Time,
+) (firsts map[string]marks.Place, err error) {
+	n := len(on.parts)
+	limits, bytes := make([]int64, n), make([]int64, n)
+	of, names := make([]string, n), make([]string, n)
+	dues, ids := make([]time.Time, n), make([]string, n)
+	for i, part := range on.parts {
+		limits[i], bytes[i] = c.left(part)
+		of[i], names[i] = part.Lane, part.Name
 		dues[i], ids[i] = on.froms[i].Due, on.froms[i].ID
 	}
 	kept, known := len(c.rows), c.state
@@ -232,7 +249,7 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 		step{
 			statement: claimStatement,
 			arguments: []any{
-				uuidOf(c.request.Node), c.request.Hold.Microseconds(), on.lanes, limits, bytes, dues, ids, on.untils,
+				uuidOf(c.request.Node), c.request.Hold.Microseconds(), of, names, limits, bytes, dues, ids, until,
 				c.bytesLeft(),
 			},
 			read: c.read,
@@ -241,7 +258,7 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	if marked {
 		steps = append(steps, c.held.step())
 	}
-	steps = append(steps, c.asksIdle(on.lanes)...)
+	steps = append(steps, c.asksIdle(on.parts)...)
 	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} }, steps...)
 	if err = c.known(err); err != nil {
 		c.rows, c.state = c.rows[:kept], known
@@ -250,6 +267,9 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	firsts = map[string]marks.Place{}
 	for i := range c.rows[kept:] {
 		r := &c.rows[kept+i]
+		if r.Part != "" {
+			continue
+		}
 		place := marks.Place{Due: r.Due, ID: r.ID}
 		if first, found := firsts[r.Lane]; !found || place.Before(first) {
 			firsts[r.Lane] = place
@@ -258,10 +278,19 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	return firsts, err
 }
 
+// wadeFor is how long what is parked is claimed apart.
+const wadeFor = time.Minute
+
+// wades reports whether what is parked is claimed apart.
+func (s *Store) wades() bool { return time.Now().UnixNano() < s.wading.Load() }
+
 // known sees what is known of the state and of ClaimResult.Idle when they were asked for.
 func (c *claim) known(err error) error {
 	if err == nil && c.state.Lineage == 0 {
 		err = errNoStore
+	}
+	if isCancelled(err) {
+		c.store.wading.Store(time.Now().Add(wadeFor).UnixNano())
 	}
 	if err != nil || !c.state.Claims() {
 		c.idle = 0
@@ -274,18 +303,19 @@ func (c *claim) known(err error) error {
 // nothing for a while: then this is one statement, and not four, and mostly all there is to it. What is not due by what
 // it sees need not be claimed, and a claim that claims nothing need not be in the order of lineages. It reports whether
 // the claim is done.
-func (c *claim) peek(ctx context.Context, lanes []string) (done bool, err error) {
-	if !c.store.idle.Load() || !c.mayIdle(lanes) {
+func (c *claim) peek(ctx context.Context, parts []node.Part) (done bool, err error) {
+	if !c.store.idle.Load() || !c.mayIdle(parts) {
 		return false, nil
 	}
+	lanes := lanesOf(parts)
 	start := time.Now()
 	err = c.store.once(ctx, func() { c.state, c.idle = node.State{}, 0 }, step{
 		statement: peekStatement, arguments: []any{lanes, instant(c.request.Until.Add(c.request.Ahead))},
 		read: func(rows pgx.Rows) error {
-			var claimed bool
+			var busy bool
 			var due pgtype.Timestamptz
-			err := scanState(rows, &c.state, new(time.Time), &claimed, &due)
-			c.idles(claimed, due)
+			err := scanState(rows, &c.state, new(time.Time), &busy, &due)
+			c.idles(busy, due)
 			return err
 		},
 	})
@@ -295,47 +325,54 @@ func (c *claim) peek(ctx context.Context, lanes []string) (done bool, err error)
 }
 
 // mayIdle reports whether ClaimResult.Idle is asked for, and can be told. Who tells begins at the beginning of two
-// indexes, so where a look from there is known to be dear (see marks), nothing is said.
-func (c *claim) mayIdle(lanes []string) bool {
+// indexes, so where a look from there is known to be dear (see marks), or the server has given a claim up, nothing is
+// said.
+func (c *claim) mayIdle(parts []node.Part) bool {
 	looks, expired := &c.store.waiting, &c.store.expired
-	return c.request.Ahead > 0 && !looks.used() && !expired.used() && len(lanes) == len(c.request.Lanes)
+	return c.request.Ahead > 0 && !looks.used() && !expired.used() && !c.store.wades() &&
+		len(parts) == len(c.request.Lanes)
+}
+
+// lanesOf returns the lanes of parts, each once.
+func lanesOf(parts []node.Part) []string {
+	return node.LanesOf(slices.SortedFunc(slices.Values(parts), node.Part.Compare))
 }
 
 // asksIdle returns the statement that finds out ClaimResult.Idle, if it may be told.
-func (c *claim) asksIdle(lanes []string) []step {
-	if !c.mayIdle(lanes) {
+func (c *claim) asksIdle(parts []node.Part) []step {
+	if !c.mayIdle(parts) {
 		return nil
 	}
 	return []step{{
-		statement: idleStatement, arguments: []any{lanes, instant(c.request.Until.Add(c.request.Ahead))},
+		statement: idleStatement, arguments: []any{lanesOf(parts), instant(c.request.Until.Add(c.request.Ahead))},
 		read: func(rows pgx.Rows) error {
-			var claimed bool
+			var busy bool
 			var due pgtype.Timestamptz
-			err := rows.Scan(&claimed, &due)
-			c.idles(claimed, due)
+			err := rows.Scan(&busy, &due)
+			c.idles(busy, due)
 			return err
 		},
 	}}
 }
 
 // idles notes for how long there is nothing to do: until something falls due, if anything does so soon; and not at all
-// while somebody holds a claim.
-func (c *claim) idles(claimed bool, due pgtype.Timestamptz) {
+// while somebody holds a claim, or anything is parked.
+func (c *claim) idles(busy bool, due pgtype.Timestamptz) {
 	c.idle = c.request.Ahead
 	if due.Valid {
 		c.idle = min(c.idle, max(0, due.Time.Sub(c.request.Until)))
 	}
-	if claimed {
+	if busy {
 		c.idle = 0
 	}
 }
 
-// left returns what the share of a lane still allows.
-func (c *claim) left(lane string) (limit, bytes int64) {
-	share := c.share(lane)
+// left returns what the share of a part still allows.
+func (c *claim) left(part node.Part) (limit, bytes int64) {
+	share := c.share(part)
 	limit, bytes = int64(share.Limit), int64(share.Bytes)
 	for i := range c.rows {
-		if r := &c.rows[i]; r.Lane == lane {
+		if r := &c.rows[i]; r.Lane == part.Lane && r.Part == part.Name {
 			limit, bytes = limit-1, bytes-int64(r.Size())
 		}
 	}
@@ -354,32 +391,40 @@ func (c *claim) bytesLeft() int64 {
 	return left
 }
 
-// reached returns those of lanes that the last statement has come to, which has claimed the rows from a place on: all
-// of them, unless the bound on all bytes was the end of it.
-func (c *claim) reached(lanes []string, from int) []string {
-	if c.bytesLeft() > 0 {
-		return lanes
+// reached returns the lanes of those of parts that the last statement has come to, which has claimed the rows from a
+// place on, and that are no more than their lanes: of all of them, unless the bound on all bytes was the end of it.
+func (c *claim) reached(parts []node.Part, from int) (lanes []string) {
+	if c.bytesLeft() <= 0 {
+		last := -1
+		for i := range c.rows[from:] {
+			last = max(last, slices.Index(parts, c.rows[from+i].Where()))
+		}
+		parts = parts[:last+1]
 	}
-	last := -1
-	for i := range c.rows[from:] {
-		last = max(last, slices.Index(lanes, c.rows[from+i].Lane))
+	for _, part := range parts {
+		if part.Name == "" {
+			lanes = append(lanes, part.Lane)
+		}
 	}
-	return lanes[:last+1]
+	return lanes
 }
 
-// from returns where to begin on a lane.
-func (c *claim) from(lane string) marks.Place {
-	mark, from := c.store.waiting.from(lane), c.share(lane).From
+// from returns where to begin on a part.
+func (c *claim) from(part node.Part) marks.Place {
+	mark, from := marks.Place{Due: earliest()}, c.share(part).From
+	if part.Name == "" {
+		mark = c.store.waiting.from(part.Lane)
+	}
 	if !from.IsZero() && mark.Due.Before(from) {
 		return marks.Place{Due: from}
 	}
 	return mark
 }
 
-// share returns what is asked for on a lane.
-func (c *claim) share(lane string) node.Share {
+// share returns what is asked for on a part.
+func (c *claim) share(part node.Part) node.Share {
 	for _, share := range c.request.Lanes {
-		if share.Lane == lane {
+		if share.Where() == part {
 			return share
 		}
 	}
@@ -400,7 +445,7 @@ func (c *claim) read(rows pgx.Rows) error {
 	var line pgtype.UUID
 	err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.Due, &r.Claim.ReadiedAt, &r.Claim.Expires,
 		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value, &notAfter,
-		&series, &sequence, &at, &r.Bound, &line)
+		&series, &sequence, &at, &r.Bound, &line, &r.Part)
 	if err != nil {
 		c.rows = c.rows[:len(c.rows)-1]
 		return err

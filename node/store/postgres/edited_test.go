@@ -23,7 +23,7 @@ func TestEditedRow(t *testing.T) {
 		"deadline = '294276-12-31'", "deadline = '4713-01-01 BC'",
 		"message_size = -1", "message_size = 2147483647", "message_size = -2147483648",
 		`message_headers = '{"a": 1}'`, `message_headers = '[[1]]'`,
-		"series = 'nonsense', sequence = -1, occurs_at = 'infinity'",
+		"series = 'nonsense', sequence = -1, occurs_at = 'infinity'", "part = 'nowhere'", "part = repeat('long', 1000)",
 		"incarnation = (SELECT incarnation FROM messages WHERE id = 'message-000011')",
 	} {
 		for _, claim := range []bool{false, true} {
@@ -63,6 +63,9 @@ func TestEditedRow(t *testing.T) {
 					}
 				}
 				if _, err := s.Expired(t.Context(), 100); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Parts(t.Context()); err != nil {
 					t.Error(err)
 				}
 				place := input()

@@ -36,7 +36,7 @@ func Statements() map[string]string {
 		"paused": pausedStatement, "pause": pauseStatement, "resume": resumeStatement, "pauses": pausesStatement,
 		"reset": resetStatement, "claimed_count": claimedCountStatement, "coming_count": comingCountStatement,
 		"find": findStatement, "waiting_slice": waitingSliceStatement, "claimed_slice": claimedSliceStatement,
-		"waiting_lanes": waitingLanesStatement, "places": placesStatement, "beat": beatStatement,
+		"parts": partsStatement, "places": placesStatement, "beat": beatStatement,
 		"gone": goneStatement, "nodes": nodesStatement,
 		"answers": answersStatement, "remember": rememberStatement, "replaced": replacedStatement,
 		"sweep": sweepStatement,
@@ -46,7 +46,7 @@ func Statements() map[string]string {
 		"all_places": allPlacesStatement, "held": heldStatement, "moved": movedStatement, "told": toldStatement,
 		"receive": receiveStatement, "receive_answers": receiveAnswersStatement,
 		"receive_pause": receivePauseStatement,
-		"overdue_count": overdueCountStatement, "origins": originsStatement,
+		"overdue_count": overdueCountStatement, "parked_count": parkedCountStatement, "origins": originsStatement,
 	}
 }
 

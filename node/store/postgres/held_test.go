@@ -103,7 +103,8 @@ UPDATE messages SET readied_at = clock_timestamp(), readied_by = gen_random_uuid
 func (h *held) claim(limit int, from, until time.Time) []string {
 	h.t.Helper()
 	rows, err := h.conn.Query(h.t.Context(), postgres.Statements()["claim"], uuid.New(), int64(5_000_000),
-		[]string{"output"}, []int{limit}, []int{8 << 20}, []time.Time{from}, []string{""}, []time.Time{until})
+		[]string{"output"}, []string{""}, []int{limit}, []int{8 << 20}, []time.Time{from}, []string{""}, until,
+		int64(1<<40))
 	if err != nil {
 		h.t.Fatal(err)
 	}

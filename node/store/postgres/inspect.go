@@ -27,10 +27,14 @@ const (
 	inspectTimeout = time.Second
 )
 
-// shownColumns are those of a message, without its value.
-const shownColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+// shownColumns are those of a message, without its value, and movedColumns those of them that are moved to another
+// store.
+const (
+	shownColumns = movedColumns + ", part"
+	movedColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers::text, message_key,
   not_after, bound, former, series, sequence, occurs_at, stopped`
+)
 
 // The statements for people who ask. They lock nothing, and each reads a bounded part of one index.
 const (
@@ -41,9 +45,9 @@ FROM messages WHERE id = $1::text ORDER BY id, lane LIMIT $3::bigint`
 	waitingSliceStatement = `
 SELECT ` + shownColumns + `, NULL::bytea
 FROM messages
-WHERE lane = $1::text AND readied_at IS NULL AND (due_at, id) > ($2::timestamptz, $3::text)
+WHERE lane = $1::text AND part = $6::text AND readied_at IS NULL AND (due_at, id) > ($2::timestamptz, $3::text)
   AND due_at <= $4::timestamptz
-ORDER BY lane, due_at, id LIMIT $5::bigint`
+ORDER BY lane, part, due_at, id LIMIT $5::bigint`
 
 	// claimedSliceStatement enters by the expiry. All claims of one call expire together, and are sorted. The name of
 	// the lane is hidden from the planner, who would otherwise read all that waits there, by the primary key.
@@ -54,19 +58,23 @@ WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz AND expires_at <=
   AND (expires_at, id, lane) > ($1::timestamptz, $2::text, $3::text) AND ($6::text = '' OR lane || '' = $6::text)
 ORDER BY expires_at, id, lane LIMIT $5::bigint`
 
-	// waitingLanesStatement jumps from lane to lane: one descent of the index each. It comes from the end, where each
-	// lane has what falls due last. At the beginning of a busy lane are the dead entries of all that has fired since
-	// the last vacuum, or since somebody holds a snapshot: nodes that look for lanes would never come to those behind.
-	waitingLanesStatement = `
-WITH RECURSIVE lanes AS (
-  (SELECT lane FROM messages WHERE readied_at IS NULL AND lane > '' ORDER BY lane DESC, due_at DESC, id DESC LIMIT 1)
+	// partsStatement jumps from part to part: one descent of the index each, so that it costs what there are parts, and
+	// not what there are rows. It comes from the end, where each part has what falls due last. At the beginning of a
+	// busy lane are the dead entries of all that has fired since the last vacuum, or since somebody holds a snapshot:
+	// nodes that look for parts would never come to those behind.
+	partsStatement = `
+WITH RECURSIVE parts AS (
+  (
+    SELECT lane, part FROM messages WHERE readied_at IS NULL AND lane > ''
+    ORDER BY lane DESC, part DESC, due_at DESC, id DESC LIMIT 1
+  )
   UNION ALL
-  SELECT (
-    SELECT lane FROM messages WHERE readied_at IS NULL AND lane < lanes.lane
-    ORDER BY lane DESC, due_at DESC, id DESC LIMIT 1
-  ) FROM lanes WHERE lanes.lane IS NOT NULL
+  SELECT next.lane, next.part FROM parts CROSS JOIN LATERAL (
+    SELECT lane, part FROM messages WHERE readied_at IS NULL AND (lane, part) < (parts.lane, parts.part)
+    ORDER BY lane DESC, part DESC, due_at DESC, id DESC LIMIT 1
+  ) AS next
 )
-SELECT lane FROM lanes WHERE lane IS NOT NULL LIMIT $1::bigint`
+SELECT lane, part FROM parts LIMIT $1::bigint`
 
 	placesStatement = `
 SELECT p.topic, p.topic_id, p.partition, p.mark, at.epoch, at.next_offset
@@ -138,13 +146,13 @@ func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) (found
 // Slice implements inspect.Source. What waits on a lane is read from the mark of the claims on, where that is later:
 // below it lie dead entries.
 func (s *Store) Slice(ctx context.Context, r inspect.SliceRequest) (slice []inspect.Message, err error) {
-	if !isText(r.Lane) || !isText(r.After.ID) || !isText(r.After.Lane) {
+	if !isText(r.Lane) || !isText(r.Part) || !isText(r.After.ID) || !isText(r.After.Lane) {
 		return nil, nil
 	}
 	limit := min(max(r.Limit, 1), inspect.MaxSlice)
 	look := step{
 		statement: waitingSliceStatement, read: s.shown(&slice),
-		arguments: []any{r.Lane, instant(r.After.At), r.After.ID, instant(r.Until), limit},
+		arguments: []any{r.Lane, instant(r.After.At), r.After.ID, instant(r.Until), limit, r.Part},
 	}
 	if r.Claimed {
 		look.statement = claimedSliceStatement
@@ -168,7 +176,7 @@ func (s *Store) shown(to *[]inspect.Message) func(pgx.Rows) error {
 		var offset, sequence pgtype.Int8
 		err := rows.Scan(&m.ID, &m.Lane, &m.Incarnation, &m.Deadline, &m.Due, &readiedAt, &readiedBy, &expires,
 			&m.Attempts, &topic, &partition, &offset, &size, &text, &m.Key, &notAfter, &m.Bound,
-			&m.Former, &series, &sequence, &at, &m.Stopped, &m.Value)
+			&m.Former, &series, &sequence, &at, &m.Stopped, &m.Part, &m.Value)
 		if err != nil {
 			return err
 		}
@@ -188,21 +196,21 @@ func (s *Store) shown(to *[]inspect.Message) func(pgx.Rows) error {
 	}
 }
 
-// Lanes implements inspect.Source.
-func (s *Store) Lanes(ctx context.Context) (lanes []string, err error) {
-	err = s.ask(ctx, func() { lanes = nil }, step{
-		statement: waitingLanesStatement, arguments: []any{inspect.MaxLanes}, read: func(rows pgx.Rows) error {
-			var lane string
-			err := rows.Scan(&lane)
-			lanes = append(lanes, lane)
+// Parts implements node.Store and inspect.Source.
+func (s *Store) Parts(ctx context.Context) (parts []node.Part, err error) {
+	err = s.ask(ctx, func() { parts = nil }, step{
+		statement: partsStatement, arguments: []any{node.MaxParts}, read: func(rows pgx.Rows) error {
+			var part node.Part
+			err := rows.Scan(&part.Lane, &part.Name)
+			parts = append(parts, part)
 			return err
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for lanes: %w", err)
+		return nil, fmt.Errorf("look for parts of lanes: %w", err)
 	}
-	slices.Reverse(lanes)
-	return lanes, nil
+	slices.Reverse(parts)
+	return parts, nil
 }
 
 // Places implements inspect.Source.

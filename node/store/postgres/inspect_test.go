@@ -38,21 +38,21 @@ func TestPausesTakeNoConnectionOfTheNode(t *testing.T) {
 	}
 }
 
-// Goal: people who ask do not hold up a node that looks for lanes, however many they are. Method: somebody looks, and
+// Goal: people who ask do not hold up a node that looks for parts, however many they are. Method: somebody looks, and
 // does not come to an end; whoever waits for that gives up, and is answered once it is over.
 func TestLookWaitsForOthersNoLonger(t *testing.T) {
 	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
 	end := postgres.Look(s)
-	if _, err := s.Lanes(t.Context()); !errors.Is(err, inspect.ErrTooLong) {
+	if _, err := s.Parts(t.Context()); !errors.Is(err, inspect.ErrTooLong) {
 		t.Errorf("the node is told %v, want that it takes too long", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Lanes(ended); !errors.Is(err, context.Canceled) {
+	if _, err := s.Parts(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("whoever has given up is told %v", err)
 	}
 	end()
-	if _, err := s.Lanes(t.Context()); err != nil {
+	if _, err := s.Parts(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -90,9 +90,9 @@ func clockStep(now *time.Time) step {
 // longest: where a call for several was given up, nobody knows for which of them, and one that is cheap must not make
 // the others seem so.
 //
-// It begins so anew where a look from a mark takes too long. A mark is lowered to what waits for a silent partition,
-// and moves up when a look from it comes to its end: while somebody holds a snapshot it would not, once too much has
-// fired above it for that. What waits in between the sweep finds.
+// It begins so anew where a look from a mark takes too long. A mark moves up when a look from it comes to its end:
+// while somebody holds a snapshot it would not, once claims of what fell due lately have fired too much above it for
+// that. What waits in between the sweep finds.
 func (l *looks) prepare(ctx context.Context, lanes []string, until time.Time, look lookFunc) error {
 	lane, stuck, some := l.suspect(lanes)
 	if !some {
@@ -194,16 +194,6 @@ func (l *looks) note(lane string, due time.Time) {
 	}
 }
 
-// lower says that a message was put where it will be claimed time and again. If that is below the mark of its lane, the
-// mark is lowered.
-func (l *looks) lower(lane string, due time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if set := l.sets[lane]; set != nil {
-		set.Lower(lane, due)
-	}
-}
-
 // next returns the slice that is to be looked at now, if there is one: on some lanes, or if one has been due there for
 // a while, on others.
 func (l *looks) next(lanes, others []string) (sweep, bool) {
@@ -228,7 +218,7 @@ func (l *looks) next(lanes, others []string) (sweep, bool) {
 }
 
 // turn returns the lane that is swept next: the one that has waited for the longest since its own last slice, whatever
-// the sweep has done on others meanwhile. On a lane that goes round hardly any claim begins with the oldest, and if
+// the sweep has done on others meanwhile. On a lane with a backlog only some claims begin with the oldest, and if
 // others came first for theirs, which have a slice due as soon as the common rest is over, it would have no turn. The
 // caller holds mu.
 func (l *looks) turn(lanes, others []string, now time.Time) (next string, some bool) {

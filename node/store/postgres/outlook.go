@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"chronos/node"
 	"chronos/node/store/outlook"
 )
 
@@ -75,8 +76,8 @@ func (w *watcher) close() {
 }
 
 // Outlook implements outlook.Source. It reads outlook.Limit entries of each lane's index from now on, as many of what
-// is overdue, and as many claims. What lies beyond is estimated by the planner, from the statistics that ANALYZE has
-// left.
+// is overdue, as many of what is parked, and as many claims. What lies beyond is estimated by the planner, from the
+// statistics that ANALYZE has left.
 //
 // A look that starts where the index is full of dead entries takes long. That of what is overdue does, while a
 // transaction keeps an old snapshot open: it starts at the mark of the claims, if these have one (package marks), and
@@ -129,6 +130,10 @@ func (v *view) take(ctx context.Context) error {
 		v.overdue(ctx, lane, overdue[lane.Name], known)
 		lane.Waiting = sum(comes, v.waitingOverdue(lane, overdue[lane.Name]))
 		lane.Waiting.Unknown = !ok || lane.Overdue.Unknown
+		v.parked(ctx, lane)
+		if late := lane.Overdue; !late.Unknown && late.N > overdue[lane.Name].n {
+			v.origins(ctx, lane)
+		}
 		v.outlook.Incomplete = v.outlook.Incomplete || lane.Waiting.Unknown || lane.Claimed.Unknown
 	}
 	return ctx.Err()
@@ -215,11 +220,11 @@ func (v *view) coming(ctx context.Context, lane *outlook.Lane) (all outlook.Coun
 		so += n
 		lane.Within[i] = outlook.Count{N: so}
 		if rest := all.N - counts[0] - so; full && rest == 0 {
-			lane.Within[i] = v.estimate(ctx, lane.Name, edges[0], edges[i+1], so)
+			lane.Within[i] = v.estimate(ctx, node.Part{Lane: lane.Name}, edges[0], edges[i+1], so)
 		}
 	}
 	if full {
-		all = v.estimate(ctx, lane.Name, from, distant(), all.N)
+		all = v.estimate(ctx, node.Part{Lane: lane.Name}, from, distant(), all.N)
 	}
 	return all, true
 }
@@ -238,7 +243,7 @@ func (v *view) overdue(ctx context.Context, lane *outlook.Lane, claimed late, kn
 	}
 	waits := outlook.Count{N: n}
 	if n >= outlook.Limit {
-		waits = v.estimate(ctx, lane.Name, from, until, n)
+		waits = v.estimate(ctx, node.Part{Lane: lane.Name}, from, until, n)
 	}
 	lane.Overdue = sum(waits, outlook.Count{N: claimed.n})
 	if oldest.Valid {
@@ -247,8 +252,84 @@ func (v *view) overdue(ctx context.Context, lane *outlook.Lane, claimed late, kn
 	if claimed.n > 0 && (lane.Oldest.IsZero() || claimed.oldest.Before(lane.Oldest)) {
 		lane.Oldest = claimed.oldest
 	}
-	if n == 0 {
+}
+
+// parked counts what is parked on a lane, and adds that to the other counts. Where there is much on a part, that part
+// is estimated, and so are the counts to which it belongs.
+func (v *view) parked(ctx context.Context, lane *outlook.Lane) {
+	late := v.now.Add(-outlook.Grace)
+	edges := []time.Time{late, v.now}
+	for _, horizon := range outlook.Horizons() {
+		edges = append(edges, instant(v.now.Add(horizon)))
+	}
+	var found []parkedCount
+	most, more := outlook.Limit, false
+	ok := v.look(ctx, func() { found = nil }, func(rows pgx.Rows) error {
+		var c parkedCount
+		err := rows.Scan(&c.part, &c.oldest, &c.bucket, &c.n, &c.first, &most)
+		found = append(found, c)
+		return err
+	}, parkedCountStatement, lane.Name, outlook.MaxParked+1, edges, outlook.Limit)
+	if !ok {
+		lane.Waiting.Unknown, lane.Overdue.Unknown = true, true
+		for i := range lane.Within {
+			lane.Within[i].Unknown = true
+		}
 		return
+	}
+	for _, c := range found {
+		last := len(lane.Parked) - 1
+		if last < 0 || lane.Parked[last].Part != c.part {
+			if more = len(lane.Parked) == outlook.MaxParked; more {
+				break
+			}
+			lane.Parked, last = append(lane.Parked, outlook.Parked{Part: c.part, Oldest: c.oldest.UTC()}), last+1
+		}
+		lane.Parked[last].Waiting.N += c.n
+		switch first := c.first.UTC(); {
+		case c.bucket == 0:
+			lane.Overdue.N += c.n
+			if lane.Oldest.IsZero() || first.Before(lane.Oldest) {
+				lane.Oldest = first
+			}
+		case lane.Next.IsZero() || first.Before(lane.Next):
+			lane.Next = first
+		}
+		for i := range lane.Within {
+			if c.bucket > 1 && c.bucket <= i+2 {
+				lane.Within[i].N += c.n
+			}
+		}
+	}
+	for i := range lane.Parked {
+		p := &lane.Parked[i]
+		if counted := p.Waiting.N; counted >= most {
+			p.Waiting = v.estimate(ctx, node.Part{Lane: lane.Name, Name: p.Part}, earliest(), distant(), counted)
+			lane.Overdue.N, more = lane.Overdue.N+p.Waiting.N-counted, true
+		}
+		lane.Waiting.N += p.Waiting.N
+	}
+	if more {
+		lane.Waiting.Estimated, lane.Overdue.Estimated = true, true
+		for i := range lane.Within {
+			lane.Within[i].Estimated = true
+		}
+	}
+}
+
+// parkedCount is a row of parkedCountStatement: of what is parked on a part so much falls due between two edges, and
+// the first of it then. oldest is the first of all.
+type parkedCount struct {
+	part          string
+	oldest, first time.Time
+	bucket, n     int
+}
+
+// origins tells where what waits and is overdue came from, on the lane and on its parts.
+func (v *view) origins(ctx context.Context, lane *outlook.Lane) {
+	parts, froms := []string{""}, []time.Time{v.store.waiting.from(lane.Name).Due}
+	for _, p := range lane.Parked {
+		parts, froms = append(parts, p.Part), append(froms, earliest())
 	}
 	v.look(ctx, func() { lane.Origins = nil }, func(rows pgx.Rows) error {
 		var topic pgtype.Text
@@ -261,14 +342,15 @@ func (v *view) overdue(ctx context.Context, lane *outlook.Lane, claimed late, kn
 			})
 		}
 		return err
-	}, originsStatement, lane.Name, from, until, outlook.MaxOrigins)
+	}, originsStatement, lane.Name, parts, froms, v.now.Add(-outlook.Grace), max(1, outlook.MaxOrigins/len(parts)))
 }
 
-// estimate returns how many messages of a lane wait that fall due between two instants, by the statistics of the
+// estimate returns how many messages wait on a part that fall due between two instants, by the statistics of the
 // server, and at least as many as were counted.
-func (v *view) estimate(ctx context.Context, lane string, from, until time.Time, counted int) outlook.Count {
+func (v *view) estimate(ctx context.Context, at node.Part, from, until time.Time, counted int) outlook.Count {
 	var text []byte
-	v.look(ctx, func() {}, func(rows pgx.Rows) error { return rows.Scan(&text) }, estimateStatement, lane, from, until)
+	v.look(ctx, func() {}, func(rows pgx.Rows) error { return rows.Scan(&text) },
+		estimateStatement, at.Lane, at.Name, from, until)
 	var plans []struct {
 		Plan struct {
 			Rows float64 `json:"Plan Rows"`
@@ -300,31 +382,58 @@ FROM (
 ) AS claimed
 GROUP BY lane`
 
-	// comingCountStatement reads the next messages of a lane, and sums them up by the edges that they lie between.
+	// comingCountStatement reads the next messages of a lane that are not parked, and sums them up by the edges that
+	// they lie between.
 	comingCountStatement = `
 SELECT width_bucket(due_at, $3::timestamptz[]), count(*)::integer, min(due_at)
 FROM (
   SELECT due_at FROM messages
-  WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz ORDER BY lane, due_at, id LIMIT $4::bigint
+  WHERE lane = $1 AND part = '' AND readied_at IS NULL AND due_at >= $2::timestamptz
+  ORDER BY lane, part, due_at, id LIMIT $4::bigint
 ) AS coming
 GROUP BY 1`
 
-	// overdueCountStatement reads the overdue messages of a lane, the longest overdue first.
+	// overdueCountStatement reads the overdue messages of a lane that are not parked, the longest overdue first.
 	overdueCountStatement = `
 SELECT count(*)::integer, min(due_at)
 FROM (
   SELECT due_at FROM messages
-  WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz
-  ORDER BY lane, due_at, id LIMIT $4::bigint
+  WHERE lane = $1 AND part = '' AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz
+  ORDER BY lane, part, due_at, id LIMIT $4::bigint
 ) AS overdue`
 
-	// originsStatement tells where the longest overdue messages of a lane came from.
+	// parkedCountStatement jumps from one part of a lane to the next, reads the first messages of each, and sums them
+	// up by the edges that they lie between. All parts together have $4 messages, and each the same share of that.
+	parkedCountStatement = `
+WITH RECURSIVE parts AS (
+  (
+    SELECT part, due_at FROM messages WHERE lane = $1 AND part > '' AND readied_at IS NULL
+    ORDER BY lane, part, due_at, id LIMIT 1
+  )
+  UNION ALL
+  SELECT next.part, next.due_at FROM parts CROSS JOIN LATERAL (
+    SELECT part, due_at FROM messages WHERE lane = $1 AND part > parts.part AND readied_at IS NULL
+    ORDER BY lane, part, due_at, id LIMIT 1
+  ) AS next
+), counted AS (SELECT part, due_at FROM parts LIMIT $2::bigint),
+share AS (SELECT $4::bigint / greatest(count(*), 1) AS most FROM counted)
+SELECT counted.part, counted.due_at, width_bucket(waits.due_at, $3::timestamptz[]), count(*)::integer,
+  min(waits.due_at), (SELECT most FROM share)::integer
+FROM counted CROSS JOIN LATERAL (
+  SELECT due_at FROM messages WHERE lane = $1 AND part = counted.part AND readied_at IS NULL
+  ORDER BY lane, part, due_at, id LIMIT (SELECT most FROM share)
+) AS waits
+GROUP BY 1, 2, 3 ORDER BY 1, 3`
+
+	// originsStatement tells where the longest overdue messages on some parts of a lane came from, as many of each.
 	originsStatement = `
-SELECT source_topic, source_partition, count(*)::integer
-FROM (
+SELECT overdue.source_topic, overdue.source_partition, count(*)::integer
+FROM unnest($2::text[], $3::timestamptz[]) AS looked (part, from_due)
+CROSS JOIN LATERAL (
   SELECT source_topic, source_partition FROM messages
-  WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz
-  ORDER BY lane, due_at, id LIMIT $4::bigint
+  WHERE lane = $1 AND part = looked.part AND readied_at IS NULL
+    AND due_at >= looked.from_due AND due_at < $4::timestamptz
+  ORDER BY lane, part, due_at, id LIMIT $5::bigint
 ) AS overdue
 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 8`
 
@@ -332,5 +441,5 @@ GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 8`
 	estimateStatement = `
 EXPLAIN (FORMAT JSON)
 SELECT FROM messages
-WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz`
+WHERE lane = $1 AND part = $2 AND readied_at IS NULL AND due_at >= $3::timestamptz AND due_at < $4::timestamptz`
 )

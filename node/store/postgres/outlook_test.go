@@ -110,3 +110,43 @@ func BenchmarkOutlook(b *testing.B) {
 func TestOutlook(t *testing.T) {
 	outlooktest.Run(t, open(t, newSchema(t, newDatabase(t)), postgres.Options{}))
 }
+
+// Goal: an outlook on a lane with many parts, and much parked on some, is cheap and of the right size. Method: 30,000
+// messages on one part, and ten on each of so many others that the last ones are not told of.
+func TestOutlookOfManyParts(t *testing.T) {
+	const others = outlook.MaxParked + 20
+	address := newSchema(t, newDatabase(t))
+	fillWaiting(t, address, "lane", 30_000, -time.Hour, 50*time.Millisecond)
+	exec(t, address, "UPDATE messages SET part = '0'")
+	fillWaiting(t, address, "lane", 10*others, 30*time.Minute, time.Millisecond)
+	exec(t, address, fmt.Sprintf(`UPDATE messages SET part = 'p-' || to_char(source_offset %% %d, 'FM000')
+WHERE part = ''`, others))
+	exec(t, address, "VACUUM ANALYZE messages")
+	s := open(t, address, postgres.Options{})
+	seen, err := s.Outlook(t.Context(), outlook.Request{Now: time.Now(), Lanes: []string{"lane"}})
+	if err != nil || seen.Incomplete || len(seen.Lanes) != 1 {
+		t.Fatalf("outlook %+v, error %v", seen, err)
+	}
+	lane := seen.Lanes[0]
+	for what, c := range map[string]outlook.Count{"waiting": lane.Waiting, "overdue": lane.Overdue} {
+		if c.Unknown || !c.Estimated || c.N < 20_000 || c.N > 45_000 {
+			t.Errorf("%s is %+v, want about 30,000", what, c)
+		}
+	}
+	if len(lane.Parked) != outlook.MaxParked || lane.Within[1].N != 0 ||
+		lane.Within[2].N != 10*(outlook.MaxParked-1) || !lane.Within[2].Estimated {
+		t.Errorf("%d parts; within an hour: %+v", len(lane.Parked), lane.Within)
+	}
+	for i, p := range lane.Parked {
+		switch {
+		case i == 0 && (p.Part != "0" || !p.Waiting.Estimated || p.Waiting.N < 20_000 ||
+			time.Since(p.Oldest) < time.Hour || time.Since(p.Oldest) > time.Hour+time.Minute):
+			t.Errorf("the first part is %+v", p)
+		case i > 0 && (p.Part != fmt.Sprintf("p-%03d", i-1) || p.Waiting != (outlook.Count{N: 10})):
+			t.Errorf("part %d is %+v", i, p)
+		}
+	}
+	if lane.Oldest.IsZero() || lane.Next.IsZero() || len(lane.Origins) == 0 {
+		t.Errorf("the lane is %+v", lane)
+	}
+}

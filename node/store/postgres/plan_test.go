@@ -62,7 +62,7 @@ func ways() map[string][]string {
 		"find":           {"Index Scan messages_pkey"},
 		"waiting_slice":  {"Index Scan messages_waiting"},
 		"claimed_slice":  {"Index Scan messages_claimed"},
-		"waiting_lanes":  {"Index Only Scan Backward messages_waiting"},
+		"parts":          {"Index Only Scan Backward messages_waiting", "Index Only Scan Backward messages_waiting"},
 		"places":         {"Index Scan partitions_pkey", "Index Scan Backward positions_pkey"},
 		"beat":           {"Index Scan nodes_pkey"},
 		"gone":           {"Index Scan nodes_pkey"},
@@ -86,9 +86,11 @@ func ways() map[string][]string {
 		"add_positions":  {"Index Only Scan positions_pkey"},
 		"lock_all":       {"Index Scan of all of partitions_pkey"},
 		"count":          {"Index Only Scan partitions_pkey"},
-		"idle":           {"Index Only Scan messages_claimed", "Index Only Scan messages_waiting"},
+		"idle": {
+			"Index Only Scan messages_claimed", "Index Only Scan messages_waiting", "Index Only Scan messages_waiting",
+		},
 		"peek": {
-			"Index Only Scan messages_claimed", "Index Only Scan messages_waiting",
+			"Index Only Scan messages_claimed", "Index Only Scan messages_waiting", "Index Only Scan messages_waiting",
 			"Index Scan store_pkey", "Index Only Scan of all of partitions_marked", "Index Only Scan pauses_pkey",
 		},
 		"channel": {"Index Scan pg_class_oid_index"},
@@ -146,7 +148,10 @@ func ways() map[string][]string {
 		"claimed_count": {"Index Scan messages_claimed"},
 		"coming_count":  {"Index Only Scan messages_waiting"},
 		"overdue_count": {"Index Only Scan messages_waiting"},
-		"origins":       {"Index Scan messages_waiting"},
+		"parked_count": {
+			"Index Only Scan messages_waiting", "Index Only Scan messages_waiting", "Index Only Scan messages_waiting",
+		},
+		"origins": {"Index Scan messages_waiting"},
 	}
 }
 
@@ -183,9 +188,9 @@ func arguments(n int) map[string][]any {
 		"pauses":              nil,
 
 		"find":           {"id 1", true, 10},
-		"waiting_slice":  {"topic 1", times[0], "id", times[0], 100},
+		"waiting_slice":  {"topic 1", times[0], "id", times[0], 100, "part"},
 		"claimed_slice":  {times[0], "id", "lane", times[0], 100, "lane"},
-		"waiting_lanes":  {100},
+		"parts":          {100},
 		"places":         nil,
 		"beat":           {uuids[0], "host", "version", "{}", "{}", int64(1000)},
 		"gone":           {uuids[0]},
@@ -213,13 +218,15 @@ func arguments(n int) map[string][]any {
 		"peek":           {topics, times[0]},
 		"channel":        nil,
 		"notify":         {"_of_one"},
-		"claim":          {uuids[0], int64(5_000_000), topics, numbers, numbers, times, topics, times, int64(1 << 40)},
-		"look":           {topics, times, times, numbers},
-		"turn":           {uuids, topics, times, ids, times, uuids},
-		"forward":        {uuids, topics},
-		"delete":         {ids, topics, uuids},
-		"expired":        {times[0], times[0], n},
-		"first_expired":  {times[0], times[0]},
+		"claim": {
+			uuids[0], int64(5_000_000), topics, topics, numbers, numbers, times, topics, times[0], int64(1 << 40),
+		},
+		"look":          {topics, times, times[0], numbers},
+		"turn":          {uuids, topics, times, ids, times, uuids},
+		"forward":       {uuids, topics},
+		"delete":        {ids, topics, uuids},
+		"expired":       {times[0], times[0], n},
+		"first_expired": {times[0], times[0]},
 
 		"lock_free_partitions": {uuids, numbers},
 		"lock_free_messages":   {ids, topics},
@@ -227,11 +234,11 @@ func arguments(n int) map[string][]any {
 		"there":                {ids, topics, uuids},
 		"held_claims":          {ids, topics, uuids, times, uuids},
 		"delete_free":          {ids, topics, uuids},
-		"reset_free":           {ids, topics, uuids, times, uuids, times, make([]bool, n), make([]bool, n)},
+		"reset_free":           {ids, topics, uuids, times, uuids, times, make([]bool, n), make([]bool, n), topics},
 		"rearm_free":           {ids, topics, uuids, uuids, numbers, times, make([]bool, n)},
 		"end_free":             {ids, topics, uuids, make([]bool, n), make([]bool, n)},
 
-		"reset":   {ids, topics, uuids, times, uuids, times, make([]bool, n), make([]bool, n)},
+		"reset":   {ids, topics, uuids, times, uuids, times, make([]bool, n), make([]bool, n), topics},
 		"answers": {uuids},
 		"remember": {
 			uuids, uuids, times, ids, ids, topics, uuids, times, times, numbers, make([]bool, n), numbers,
@@ -259,7 +266,8 @@ func arguments(n int) map[string][]any {
 		"claimed_count": {times[0], times[0], n},
 		"coming_count":  {"topic 1", times[0], times[:1], n},
 		"overdue_count": {"topic 1", times[0], times[0], n},
-		"origins":       {"topic 1", times[0], times[0], n},
+		"parked_count":  {"topic 1", 100, times[:1], n},
+		"origins":       {"topic 1", topics, times, times[0], n},
 	}
 }
 

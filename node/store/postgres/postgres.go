@@ -88,6 +88,9 @@ type Store struct {
 	// As many come as tasks begin and end at once, and as requests; claims wait for none of them.
 	queueing chan struct{}
 
+	// wading is until when, by the system's clock, what is parked is claimed apart: see claim.run.
+	wading atomic.Int64
+
 	// idle says that the last claim which was asked has found that there would be nothing for a while, see claim.peek.
 	idle atomic.Bool
 

@@ -148,7 +148,7 @@ func dump(t testing.TB, conn *pgx.Conn) []memory.Row {
 	rows, err := conn.Query(context.Background(), `
 SELECT id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value,
-  not_after, bound, former, series, sequence, occurs_at, stopped, line, behind
+  not_after, bound, former, series, sequence, occurs_at, stopped, line, behind, part
 FROM messages ORDER BY id, lane`)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ FROM messages ORDER BY id, lane`)
 		var text []byte
 		err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
 			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value,
-			&notAfter, &r.Bound, &r.Former, &series, &sequence, &at, &r.Stopped, &line, &r.Behind)
+			&notAfter, &r.Bound, &r.Former, &series, &sequence, &at, &r.Stopped, &line, &r.Behind, &r.Part)
 		if err != nil {
 			return r, err
 		}

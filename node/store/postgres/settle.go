@@ -130,6 +130,7 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 	var readiedBy []pgtype.UUID
 	var due []pgtype.Timestamptz
 	var unsent, behind []bool
+	var parts []string
 	end := 0
 	for ; end < len(releases) && end < batchRows; end++ {
 		r := &releases[end]
@@ -145,12 +146,15 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 		readiedBy = append(readiedBy, uuidOf(r.ReadiedBy))
 		due = append(due, pgtype.Timestamptz{Time: instant(r.Due), Valid: !r.Due.IsZero()})
 		unsent, behind = append(unsent, r.Unsent), append(behind, r.Behind)
-		if !r.Due.IsZero() { // whatever becomes of it: it may take effect
-			s.waiting.lower(r.Lane, instant(r.Due))
+		switch {
+		case r.Part != "" && isText(r.Part):
+			parts = put(parts, len(n.ids)-1, r.Part)
+		case !r.Due.IsZero(): // whatever becomes of it: it may take effect
+			s.waiting.note(r.Lane, instant(r.Due))
 		}
 	}
 	return end, n.execute(ctx, s, reset, node.Freed, resetStatement,
-		n.ids, n.lanes, n.incarnations, readiedAt, readiedBy, due, unsent, behind)
+		n.ids, n.lanes, n.incarnations, readiedAt, readiedBy, due, unsent, behind, parts)
 }
 
 // Expired implements node.Store. It keeps marks like Claim, on one lane that has no name.

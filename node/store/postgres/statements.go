@@ -4,9 +4,9 @@ import "strings"
 
 // The table of messages has three indexes, and nearly each statement enters it through exactly one of them:
 //
-//	messages_pkey     (id, lane)                              take, delete, reset
-//	messages_waiting  (lane, due_at, id) where it waits      claim, look
-//	messages_claimed  (expires_at)        where it is claimed expired
+//	messages_pkey     (id, lane)                                   take, delete, reset
+//	messages_waiting  (lane, part, due_at, id) where it waits      claim, look, parts
+//	messages_claimed  (expires_at)             where it is claimed expired
 //
 // Those that stand in a line, which few do, are in two more, for turn and forward:
 //
@@ -136,14 +136,17 @@ FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[]
 	// in the way of its partition forever, and is left alone.
 	replyStatement = insertStatement + " ON CONFLICT DO NOTHING"
 
-	// changeStatement gives messages that are stored another incarnation and another time, binds or stops them. Like
-	// the two after it, it finds the rows by the places at which lockMessagesStatement has found them. That is safe
-	// because the transaction has them locked: nobody else moves them, and none of these statements gets one that
-	// another one has moved. A join would be free to read the whole table instead.
+	// changeStatement gives messages that are stored another incarnation and another time, binds or stops them. One
+	// that gets another incarnation or deadline is parked no more. Like the two after it, it finds the rows by the
+	// places at which lockMessagesStatement has found them. That is safe because the transaction has them locked:
+	// nobody else moves them, and none of these statements gets one that another one has moved. A join would be free to
+	// read the whole table instead.
 	changeStatement = `
-UPDATE messages SET (incarnation, deadline, due_at, bound, stopped) = (
+UPDATE messages SET (incarnation, deadline, due_at, bound, stopped, part) = (
   SELECT ($2::uuid[])[own.place], ($3::timestamptz[])[own.place], ($4::timestamptz[])[own.place],
-    ($5::boolean[])[own.place], ($6::boolean[])[own.place]
+    ($5::boolean[])[own.place], ($6::boolean[])[own.place],
+    CASE WHEN (incarnation, deadline) = (($2::uuid[])[own.place], ($3::timestamptz[])[own.place])
+      THEN part ELSE '' END
   FROM (SELECT array_position($1::tid[], ctid) AS place) AS own
 )
 WHERE ctid = ANY ($1::tid[])`
@@ -160,7 +163,7 @@ WHERE ctid = ANY ($1::tid[])`
 	replaceStatement = `
 UPDATE messages SET (incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
-  not_after, bound, former, series, sequence, occurs_at, stopped, line, behind) = (
+  not_after, bound, former, series, sequence, occurs_at, stopped, line, behind, part) = (
   SELECT ($5::uuid[])[own.place], ($6::timestamptz[])[own.place],
     coalesce(($15::timestamptz[])[own.place], ($6::timestamptz[])[own.place]),
     CASE WHEN ($7::boolean[])[own.place] THEN $2::timestamptz END,
@@ -171,7 +174,7 @@ UPDATE messages SET (incarnation, deadline, due_at, readied_at, readied_by, expi
     ($16::timestamptz[])[own.place], coalesce(($17::boolean[])[own.place], false),
     coalesce(($18::boolean[])[own.place], false),
     ($19::text[])[own.place], ($20::bigint[])[own.place], ($21::timestamptz[])[own.place],
-    coalesce(($22::boolean[])[own.place], false), ($23::uuid[])[own.place], false
+    coalesce(($22::boolean[])[own.place], false), ($23::uuid[])[own.place], false, ''
   FROM (SELECT array_position($4::tid[], ctid) AS place) AS own
 )
 WHERE ctid = ANY ($4::tid[])`
@@ -257,11 +260,11 @@ WHERE p.n = 0`
 // The statements of a claim by lanes. See docs/adr/0009-looks-start-at-a-mark.md for why each lane has a place to look
 // from.
 const (
-	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on (from_due,
-	// from_id) up to a due time, as many as its limit and its bytes allow, and as many of all lanes together, in their
-	// order, as $9 bytes allow. $1 is the node, $2 the hold time in microseconds, and the lanes are arrays. It looks at
-	// nothing while the store catches up or is suspect, and at no lane that is paused: the condition on share.lane
-	// alone is tested before the look at the messages.
+	// claimStatement claims on each part of a lane the first rows that nobody else has locked, from a place on
+	// (from_due, from_id) up to the due time $9, as many as its limit and its bytes allow, and as many of all parts
+	// together, in their order, as $10 bytes allow. $1 is the node, $2 the hold time in microseconds, and the parts are
+	// arrays. It looks at nothing while the store catches up or is suspect, and at no lane that is paused: the
+	// condition on share.lane alone is tested before the look at the messages.
 	//
 	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim
 	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts,
@@ -283,16 +286,16 @@ WHERE ctid = ANY (ARRAY(
   FROM (
     SELECT sized.place,
       sum(sized.message_size) OVER (ORDER BY share.number, sized.number) - sized.message_size AS before
-    FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
-      WITH ORDINALITY AS share (lane, most, bytes, from_due, from_id, until, number)
+    FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[])
+      WITH ORDINALITY AS share (lane, part, most, bytes, from_due, from_id, number)
     CROSS JOIN LATERAL (
       SELECT locked.place, locked.message_size, row_number() OVER in_order AS number,
         sum(locked.message_size) OVER in_order - locked.message_size AS before
       FROM (
         SELECT ctid AS place, due_at, id, greatest(message_size, 0) AS message_size FROM messages
-        WHERE lane = share.lane AND readied_at IS NULL
-          AND (due_at, id) >= (share.from_due, share.from_id) AND due_at <= share.until
-        ORDER BY lane, due_at, id LIMIT share.most FOR UPDATE SKIP LOCKED
+        WHERE lane = share.lane AND part = share.part AND readied_at IS NULL
+          AND (due_at, id) >= (share.from_due, share.from_id) AND due_at <= $9::timestamptz
+        ORDER BY lane, part, due_at, id LIMIT share.most FOR UPDATE SKIP LOCKED
       ) AS locked
       WINDOW in_order AS (ORDER BY locked.due_at, locked.id)
     ) AS sized
@@ -305,11 +308,11 @@ WHERE ctid = ANY (ARRAY(
       FROM store WHERE single
     )
   ) AS summed
-  WHERE summed.before < $9::bigint
+  WHERE summed.before < $10::bigint
 )) AND readied_by IS NULL
 RETURNING id, lane, incarnation, deadline, due_at, readied_at, expires_at, attempts,
   source_topic, source_partition, source_offset, message_headers::text, message_key, message_value, not_after,
-  series, sequence, occurs_at, bound, line`
+  series, sequence, occurs_at, bound, line, part`
 
 	// turnStatement tells of messages that were claimed at one instant by one node, which of them have not their turn:
 	// one that is not the first of its line (1), and a first one where another of its line is claimed (2), unless that
@@ -344,31 +347,37 @@ WHERE ctid = ANY (ARRAY(
 )) AND readied_by IS NULL AND behind AND due_at > deadline
 RETURNING lane, due_at`
 
-	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It goes
-	// through as many rows as a claim there would, and sends no payloads: so the time it takes is that of wading
-	// through dead entries. One that ends at the first row takes none of it where they all lie behind that.
+	// lookStatement tells for each lane the first row that waits there, parked nowhere, between two due times, whoever
+	// has locked it. It goes through as many rows as a claim there would, and sends no payloads: so the time it takes
+	// is that of wading through dead entries. One that ends at the first row takes none of it where they all lie behind
+	// that.
 	lookStatement = `
 SELECT looked.place, found.due_at, found.id
-FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::bigint[])
-  WITH ORDINALITY AS looked (lane, from_due, until, most, place)
+FROM unnest($1::text[], $2::timestamptz[], $4::bigint[]) WITH ORDINALITY AS looked (lane, from_due, most, place)
 CROSS JOIN LATERAL (
   SELECT min(due_at) AS due_at, (array_agg(id ORDER BY due_at, id))[1] AS id FROM (
     SELECT due_at, id FROM messages
-    WHERE lane = looked.lane AND readied_at IS NULL AND due_at >= looked.from_due AND due_at <= looked.until
-    ORDER BY lane, due_at, id LIMIT looked.most
+    WHERE lane = looked.lane AND part = '' AND readied_at IS NULL
+      AND due_at >= looked.from_due AND due_at <= $3::timestamptz
+    ORDER BY lane, part, due_at, id LIMIT looked.most
   ) AS gone_through
 ) AS found
 WHERE found.id IS NOT NULL`
 
-	// idleStatement tells whether somebody holds a claim, and when the first message that waits on some lanes falls
-	// due, if by some instant.
+	// idleStatement tells whether somebody holds a claim, or anything is parked on some lanes, and when the first
+	// message that waits on these falls due, if by some instant.
 	idleStatement = `
-SELECT EXISTS (SELECT FROM messages WHERE readied_at IS NOT NULL AND expires_at > '-infinity'), min(found.due_at)
+SELECT EXISTS (SELECT FROM messages WHERE readied_at IS NOT NULL AND expires_at > '-infinity') OR EXISTS (
+    SELECT FROM unnest($1::text[]) AS looked (lane)
+    CROSS JOIN LATERAL (
+      SELECT FROM messages WHERE lane = looked.lane AND part > '' AND readied_at IS NULL LIMIT 1
+    ) AS parked
+  ), min(found.due_at)
 FROM unnest($1::text[]) AS looked (lane)
 CROSS JOIN LATERAL (
   SELECT due_at FROM messages
-  WHERE lane = looked.lane AND readied_at IS NULL AND due_at <= $2::timestamptz
-  ORDER BY lane, due_at, id LIMIT 1
+  WHERE lane = looked.lane AND part = '' AND readied_at IS NULL AND due_at <= $2::timestamptz
+  ORDER BY lane, part, due_at, id LIMIT 1
 ) AS found`
 
 	// peekStatement tells both what idleStatement tells and what stateStatement does.
@@ -407,10 +416,10 @@ RETURNING id, lane, incarnation, line`
 	// heldClaimsStatement, finds that it is still there.
 	rearmStatement = `
 UPDATE messages SET (incarnation, sequence, occurs_at, deadline, due_at, readied_at, readied_by, expires_at,
-  attempts, bound, behind) = (
+  attempts, bound, behind, part) = (
   SELECT ($4::uuid[])[own.place], ($5::bigint[])[own.place], ($6::timestamptz[])[own.place],
     ($6::timestamptz[])[own.place], ($6::timestamptz[])[own.place], NULL::timestamptz, NULL::uuid, NULL::timestamptz,
-    0, false, false
+    0, false, false, ''
   FROM (SELECT array_position($3::uuid[], incarnation) AS place) AS own
 )
 WHERE id = ANY ($1::text[])
@@ -464,7 +473,7 @@ WHERE id = ANY ($1::text[])
 	// resetStatement is like deleteStatement. A join on readied_at would enter by that index, in which all
 	// claims of one moment are neighbours, and read these for each row.
 	resetStatement = `
-UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL, (due_at, attempts, behind) = (
+UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL, (due_at, attempts, behind, part) = (
   SELECT
     CASE WHEN ($8::boolean[])[own.place] AND NOT EXISTS (
       SELECT FROM messages AS m
@@ -472,7 +481,7 @@ UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL, (du
         AND (m.deadline, m.id) < (messages.deadline, messages.id)
     ) THEN due_at ELSE coalesce(($6::timestamptz[])[own.place], due_at) END,
     CASE WHEN ($7::boolean[])[own.place] THEN greatest(attempts - 1, 0) ELSE attempts END,
-    coalesce(($8::boolean[])[own.place], false)
+    coalesce(($8::boolean[])[own.place], false), coalesce(($9::text[])[own.place], '')
   FROM (SELECT array_position($3::uuid[], incarnation) AS place) AS own
 )
 WHERE id = ANY ($1::text[])

@@ -14,9 +14,9 @@ import (
 	"chronos/node/store/postgres"
 )
 
-// A mark lies an hour back, as one does that was lowered to what waits for a silent partition, and so much has fired
-// above it that the server gives each look from there up. Then the mark moves up to now, and the sweep is left to find
-// what waits in between. It stays where looks fail for other reasons, or are dear on other lanes.
+// A mark lies an hour back, where a backlog begins, and claims of what fell due lately have fired so much above it that
+// the server gives each look from there up. Then the mark moves up to now, and the sweep is left to find what waits in
+// between. It stays where looks fail for other reasons, or are dear on other lanes.
 func TestMarksThatNoLookGetsAwayFrom(t *testing.T) {
 	const dear = 100 * time.Millisecond
 	for _, c := range []struct {
@@ -77,8 +77,8 @@ func TestMarksOfEachLane(t *testing.T) {
 	}
 }
 
-// While all claims on a lane begin where a round has come to, the sweep has turns there all the same.
-func TestSweepBesideRounds(t *testing.T) {
+// While all claims on a lane are of what fell due lately, the sweep has turns there all the same.
+func TestSweepBesideTheLatest(t *testing.T) {
 	var l postgres.Looks
 	l.UseMark("lane", time.Now().Add(-time.Minute))
 	if !l.Sweeps(nil, []string{"lane"}) {
@@ -89,12 +89,12 @@ func TestSweepBesideRounds(t *testing.T) {
 	}
 }
 
-// A lane goes round, and each claim on it begins where the round has come to. It has its share of the sweep all the
-// same, which is half of it beside another lane with a mark, whose claims begin with the oldest. Together they take no
-// more than a tenth of the time.
+// Each claim on a lane is of what fell due lately. It has its share of the sweep all the same, which is half of it
+// beside another lane with a mark, whose claims begin with the oldest. Together they take no more than a tenth of the
+// time.
 func TestSweepBesideAnotherLane(t *testing.T) {
 	const took, between = 20 * time.Millisecond, 100 * time.Millisecond
-	both, round, other := []string{"round", "other"}, []string{"round"}, []string{"other"}
+	both, late, other := []string{"late", "other"}, []string{"late"}, []string{"other"}
 	for _, c := range []struct {
 		what   string
 		claims [][2][]string // one after the other, each on lanes from the oldest on, and on these
@@ -102,14 +102,14 @@ func TestSweepBesideAnotherLane(t *testing.T) {
 	}{
 		{"one claim for both, the other has no mark", [][2][]string{{other, both}}, false},
 		{"one claim for both", [][2][]string{{other, both}}, true},
-		{"by parts, the other has no mark", [][2][]string{{nil, round}, {other, both}, {other, both}}, false},
-		{"by parts", [][2][]string{{nil, round}, {other, both}, {other, both}}, true},
-		{"by parts, the other shares its claims", [][2][]string{{nil, round}, {other, both}, {nil, both}}, true},
+		{"in turns, the other has no mark", [][2][]string{{nil, late}, {other, both}, {other, both}}, false},
+		{"in turns", [][2][]string{{nil, late}, {other, both}, {other, both}}, true},
+		{"in turns, the other shares its claims", [][2][]string{{nil, late}, {other, both}, {nil, both}}, true},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var l postgres.Looks
-				l.UseMark("round", time.Now().Add(-time.Minute))
+				l.UseMark("late", time.Now().Add(-time.Minute))
 				if c.marked {
 					l.UseMark("other", time.Now())
 				}
@@ -120,13 +120,13 @@ func TestSweepBesideAnotherLane(t *testing.T) {
 					turns[l.Turn(claim[0], claim[1], took)]++
 					<-time.After(between)
 				}
-				if n := turns["round"]; n < 600 || n < turns["other"]*9/10 {
-					t.Errorf("the lane that goes round has %d turns, the other one %d", n, turns["other"])
+				if n := turns["late"]; n < 600 || n < turns["other"]*9/10 {
+					t.Errorf("the lane of late claims has %d turns, the other one %d", n, turns["other"])
 				}
 				if c.marked && turns["other"] < 600 {
 					t.Errorf("the other lane has %d turns", turns["other"])
 				}
-				if all := time.Duration(turns["round"]+turns["other"]) * took; all > time.Since(began)/10 {
+				if all := time.Duration(turns["late"]+turns["other"]) * took; all > time.Since(began)/10 {
 					t.Errorf("the sweeps take %v of %v", all, time.Since(began))
 				}
 			})
@@ -163,7 +163,7 @@ func TestLookGoesAsFarAsAClaim(t *testing.T) {
 	conn := connect(t, l.address)
 	for most, want := range map[int64]string{1: "rows=1 ", 7: "rows=7 ", 100: "rows=20 "} {
 		rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, TIMING off, COSTS off) "+postgres.Statements()["look"],
-			[]string{"out"}, []time.Time{l.now.Add(-time.Hour)}, []time.Time{l.now}, []int64{most})
+			[]string{"out"}, []time.Time{l.now.Add(-time.Hour)}, l.now, []int64{most})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,7 +80,7 @@ GROUP BY clock.now`
 	// and leaves what is large where it is, beside the table, in those that it does not return. The order in which the
 	// sizes are summed is that of the index: nothing is sorted.
 	movedStatement = `
-SELECT ` + shownColumns + `, message_value, line, behind
+SELECT ` + movedColumns + `, message_value, line, behind
 FROM (
   SELECT *, sum(message_size) OVER (ORDER BY id, lane ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM (SELECT * FROM messages WHERE (id, lane) > ($1::text, $2::text) ORDER BY id, lane LIMIT $3::bigint) AS next

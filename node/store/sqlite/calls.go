@@ -65,7 +65,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 				continue
 			}
 			result.Messages = append(result.Messages, node.Ready{
-				Message: d.Message, Due: fromColumn(d.at), Attempts: d.attempts + 1, Bound: d.bound,
+				Message: d.Message, Due: fromColumn(d.at), Part: d.part, Attempts: d.attempts + 1, Bound: d.bound,
 				Claim: node.Claim{Ref: d.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: expires},
 			})
 		}
@@ -89,9 +89,9 @@ func (t *transaction) idle(ctx context.Context, request *node.ClaimRequest) (tim
 	end := request.Until.Add(request.Ahead).UnixMicro()
 	idle := request.Ahead
 	for _, share := range request.Lanes {
-		var claimed bool
+		var busy bool
 		var due sql.NullInt64
-		if err := t.row(ctx, t.statements.idle, share.Lane, end).Scan(&claimed, &due); err != nil || claimed {
+		if err := t.row(ctx, t.statements.idle, share.Lane, end).Scan(&busy, &due); err != nil || busy {
 			return 0, err
 		}
 		if due.Valid {
@@ -107,6 +107,7 @@ type due struct {
 
 	rowID, at int64 // its place in the table, and due_at
 	attempts  int
+	part      string
 	bound     bool
 
 	// unreadable says why the row cannot be read. It is claimed all the same, and not returned: it would be found
@@ -119,13 +120,13 @@ func (t *transaction) due(ctx context.Context, share node.Share, until time.Time
 	from := share.From.UnixMicro() // of the zero time that is the earliest that a store keeps
 
 	statement := t.use(ctx, t.statements.due) //nolint:sqlclosecheck // the transaction does it
-	rows, err := statement.QueryContext(ctx, share.Lane, share.Latest(until).UnixMicro(), share.Limit, from)
+	rows, err := statement.QueryContext(ctx, share.Lane, until.UnixMicro(), share.Limit, from, share.Part)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for size := 0; size < share.Bytes && rows.Next(); {
-		var d due
+		d := due{part: share.Part}
 		d.Message, d.unreadable = scanMessage(rows, &d.rowID, &d.at, &d.attempts, &d.bound)
 		if d.unreadable != nil && ctx.Err() != nil {
 			return nil, d.unreadable
@@ -230,7 +231,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Sett
 			}
 			readiedAt, readiedBy := claimColumns(r.ReadiedAt, r.ReadiedBy)
 			line, released, err := settled(statement, r.ID, r.Lane, r.Incarnation[:],
-				readiedAt, readiedBy, due, unsent, r.Behind)
+				readiedAt, readiedBy, due, unsent, r.Behind, r.Part)
 			if err != nil {
 				return err
 			}

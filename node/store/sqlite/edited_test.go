@@ -22,7 +22,7 @@ func TestEditedRow(t *testing.T) {
 		"deadline = 9223372036854775807", "deadline = -9223372036854775808", "not_after = -9223372036854775808",
 		"incarnation = x'01'", "message_headers = '[[1]]'", "line = x'01'", "bound = 7", "stopped = -1",
 		"series = 'nonsense', sequence = -1, occurs_at = 9223372036854775807",
-		"readied_by = x'01', readied_at = 0, expires_at = 0",
+		"readied_by = x'01', readied_at = 0, expires_at = 0", "part = 'nowhere'", "part = CAST(x'ff00ff' AS TEXT)",
 		"incarnation = (SELECT incarnation FROM messages WHERE id = 'message 11')",
 	} {
 		for _, claim := range []bool{false, true} {
@@ -64,7 +64,7 @@ func TestEditedRow(t *testing.T) {
 						t.Errorf("%s is not claimed", list[i].ID)
 					}
 				}
-				if _, err := s.Lanes(t.Context()); err != nil {
+				if _, err := s.Parts(t.Context()); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Settle(t.Context(), node.Removals(refs...)); err != nil {

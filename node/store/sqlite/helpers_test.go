@@ -115,7 +115,7 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 		readied_at, readied_by, expires_at, attempts,
 		not_after, series, sequence, occurs_at, bound, former, stopped, message_key, message_key IS NULL,
 		message_value, message_value IS NULL,
-		message_headers, line, behind FROM messages ORDER BY id, lane`)
+		message_headers, line, behind, part FROM messages ORDER BY id, lane`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 		if err := result.Scan(&r.ID, &r.Lane, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
 			&expires, &r.Attempts,
 			&notAfter, &series, &sequence, &at, &r.Bound, &r.Former, &r.Stopped,
-			&r.Key, &noKey, &r.Value, &noValue, &list, &line, &r.Behind); err != nil {
+			&r.Key, &noKey, &r.Value, &noValue, &list, &line, &r.Behind, &r.Part); err != nil {
 			t.Fatal(err)
 		}
 		r.Deadline, r.Due, r.Line = time.UnixMicro(deadline).UTC(), time.UnixMicro(due).UTC(), line.UUID

@@ -18,7 +18,7 @@ var _ inspect.Store = (*Store)(nil)
 
 // shownColumns are those of a message, without its value. The file does not say which records messages came from.
 const shownColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
-	not_after, series, sequence, occurs_at, bound, former, stopped,
+	not_after, series, sequence, occurs_at, bound, former, stopped, part,
 	coalesce(length(message_value), 0), message_key, message_headers`
 
 // The statements for people who ask. Each reads a bounded part of one index, in a transaction of its own, so that it
@@ -28,7 +28,8 @@ const (
 		WHERE id = ?1 ORDER BY lane LIMIT ?3`
 
 	waitingSliceText = `SELECT ` + shownColumns + `, NULL FROM messages
-		WHERE readied_at IS NULL AND lane = ?1 AND due_at >= ?2 AND (due_at > ?2 OR id > ?3) AND due_at <= ?4
+		WHERE readied_at IS NULL AND lane = ?1 AND part = ?6 AND due_at >= ?2 AND (due_at > ?2 OR id > ?3)
+			AND due_at <= ?4
 		ORDER BY due_at, id LIMIT ?5`
 
 	claimedSliceText = `SELECT ` + shownColumns + `, NULL FROM messages
@@ -36,13 +37,18 @@ const (
 			AND (?6 = '' OR lane = ?6)
 		ORDER BY expires_at, id, lane LIMIT ?5`
 
-	waitingLanesText = `WITH RECURSIVE lanes (lane) AS (
-			SELECT (SELECT lane FROM messages WHERE readied_at IS NULL ORDER BY lane, due_at, id LIMIT 1)
+	// From part to part: two descents of the index each. A comparison of (lane, part) with those of the one before
+	// would use the lane only, and read all of that again.
+	partsText = `WITH RECURSIVE parts (lane, part) AS (
+			SELECT * FROM (SELECT lane, part FROM messages WHERE readied_at IS NULL
+				ORDER BY lane, part, due_at, id LIMIT 1)
 			UNION ALL
-			SELECT (SELECT lane FROM messages WHERE readied_at IS NULL AND lane > lanes.lane
-				ORDER BY lane, due_at, id LIMIT 1)
-			FROM lanes WHERE lanes.lane IS NOT NULL)
-		SELECT lane FROM lanes WHERE lane IS NOT NULL LIMIT ?1`
+			SELECT next.lane, next.part FROM parts JOIN messages AS next ON next.rowid = coalesce(
+				(SELECT rowid FROM messages WHERE readied_at IS NULL AND lane = parts.lane AND part > parts.part
+					ORDER BY part, due_at, id LIMIT 1),
+				(SELECT rowid FROM messages WHERE readied_at IS NULL AND lane > parts.lane
+					ORDER BY lane, part, due_at, id LIMIT 1)))
+		SELECT lane, part FROM parts LIMIT ?1`
 
 	placesText = `SELECT topic, topic_id, partition, coalesce(mark, -1), epoch, next_offset FROM positions
 		ORDER BY topic, partition, topic_id LIMIT 10000`
@@ -75,7 +81,7 @@ func (s *Store) Slice(ctx context.Context, r inspect.SliceRequest) (slice []insp
 			r.After.At.UnixMicro(), r.After.ID, r.After.Lane, r.Until.UnixMicro(), limit, r.Lane)
 	} else {
 		err = s.look(ctx, waitingSliceText, s.showing(&slice),
-			r.Lane, r.After.At.UnixMicro(), r.After.ID, r.Until.UnixMicro(), limit)
+			r.Lane, r.After.At.UnixMicro(), r.After.ID, r.Until.UnixMicro(), limit, r.Part)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at the messages of lane %q: %w", r.Lane, err)
@@ -94,7 +100,7 @@ func (s *Store) showing(to *[]inspect.Message) func(scan func(...any) error) err
 		var readiedBy uuid.NullUUID
 		err := scan(&m.ID, &m.Lane, &m.Incarnation, &deadline, &due, &readiedAt, &readiedBy, &expires, &m.Attempts,
 			&limits.notAfter, &limits.series, &limits.sequence, &limits.at, &m.Bound, &m.Former, &m.Stopped,
-			&m.Bytes, (*nullable)(&m.Key), &list, (*nullable)(&m.Value))
+			&m.Part, &m.Bytes, (*nullable)(&m.Key), &list, (*nullable)(&m.Value))
 		if err != nil {
 			return err
 		}
@@ -118,18 +124,18 @@ func (s *Store) showing(to *[]inspect.Message) func(scan func(...any) error) err
 	}
 }
 
-// Lanes implements inspect.Source.
-func (s *Store) Lanes(ctx context.Context) (lanes []string, err error) {
-	err = s.look(ctx, waitingLanesText, func(scan func(...any) error) error {
-		var lane string
-		err := scan(&lane)
-		lanes = append(lanes, lane)
+// Parts implements node.Store and inspect.Source.
+func (s *Store) Parts(ctx context.Context) (parts []node.Part, err error) {
+	err = s.look(ctx, partsText, func(scan func(...any) error) error {
+		var part node.Part
+		err := scan(&part.Lane, &part.Name)
+		parts = append(parts, part)
 		return err
-	}, inspect.MaxLanes)
+	}, node.MaxParts)
 	if err != nil {
-		return nil, fmt.Errorf("look for lanes: %w", err)
+		return nil, fmt.Errorf("look for parts of lanes: %w", err)
 	}
-	return lanes, nil
+	return parts, nil
 }
 
 // Places implements inspect.Source.

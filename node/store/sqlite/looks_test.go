@@ -30,7 +30,7 @@ func TestLooksLetTheNodePass(t *testing.T) {
 		waits := store.DB().Stats().WaitCount
 		for range people {
 			group.Go(func() {
-				if _, err := store.Lanes(t.Context()); err != nil {
+				if _, err := store.Parts(t.Context()); err != nil {
 					t.Error(err)
 				}
 				looked.Add(1)
@@ -71,7 +71,7 @@ func TestLooksComeThrough(t *testing.T) {
 		})
 	}
 	for range 3 {
-		if _, err := store.Lanes(t.Context()); err != nil {
+		if _, err := store.Parts(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -83,10 +83,10 @@ func TestLooksComeThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, cancel := context.WithCancel(t.Context())
-	group.Go(func() { _, _ = store.Lanes(first) })
+	group.Go(func() { _, _ = store.Parts(first) })
 	second, give := context.WithCancel(t.Context())
 	give()
-	if _, err := store.Lanes(second); err == nil {
+	if _, err := store.Parts(second); err == nil {
 		t.Error("a look that was given up has seen something")
 	}
 	cancel()

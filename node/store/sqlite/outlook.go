@@ -18,12 +18,22 @@ const (
 		CASE WHEN due_at <= ?3 THEN 0 WHEN due_at <= ?4 THEN 1 WHEN due_at <= ?5 THEN 2 WHEN due_at <= ?6 THEN 3
 			WHEN due_at <= ?7 THEN 4 ELSE 5 END AS bucket, count(*), min(due_at)
 		FROM (SELECT due_at FROM messages
-			WHERE readied_at IS NULL AND lane = ?1 AND due_at >= ?2 ORDER BY due_at, id LIMIT ?8)
+			WHERE readied_at IS NULL AND lane = ?1 AND part = ?9 AND due_at >= ?2 ORDER BY due_at, id LIMIT ?8)
 		GROUP BY bucket`
 
 	overdueText = `SELECT count(*), coalesce(min(due_at), 0)
 		FROM (SELECT due_at FROM messages
-			WHERE readied_at IS NULL AND lane = ?1 AND due_at < ?2 ORDER BY due_at, id LIMIT ?3)`
+			WHERE readied_at IS NULL AND lane = ?1 AND part = ?4 AND due_at < ?2 ORDER BY due_at, id LIMIT ?3)`
+
+	// From part to part of a lane, the first of each.
+	parkedText = `WITH RECURSIVE parts (part, due_at) AS (
+			SELECT * FROM (SELECT part, due_at FROM messages WHERE readied_at IS NULL AND lane = ?1 AND part > ''
+				ORDER BY part, due_at, id LIMIT 1)
+			UNION ALL
+			SELECT next.part, next.due_at FROM parts JOIN messages AS next ON next.rowid = (
+				SELECT rowid FROM messages WHERE readied_at IS NULL AND lane = ?1 AND part > parts.part
+				ORDER BY part, due_at, id LIMIT 1))
+		SELECT part, due_at FROM parts LIMIT ?2`
 
 	claimedText = `SELECT lane, count(*), count(*) FILTER (WHERE due_at < ?1),
 			coalesce(min(due_at) FILTER (WHERE due_at < ?1), 0)
@@ -42,13 +52,8 @@ func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.O
 	}
 	for _, name := range request.Lanes {
 		lane := outlook.Lane{Name: name, Within: make([]outlook.Count, len(outlook.Horizons()))}
-		held := claimed[name]
-		lane.Claimed = limited(held.n)
-		if err := s.overdue(ctx, &lane, request.Now, held); err != nil {
-			return seen, fmt.Errorf("look at what is overdue: %w", err)
-		}
-		if err := s.coming(ctx, &lane, request.Now); err != nil {
-			return seen, fmt.Errorf("look at what comes: %w", err)
+		if err := s.countLane(ctx, &lane, request.Now, claimed[name]); err != nil {
+			return seen, fmt.Errorf("look at what waits on lane %q: %w", name, err)
 		}
 		seen.Lanes = append(seen.Lanes, lane)
 	}
@@ -75,30 +80,63 @@ func (s *Store) claimedLanes(ctx context.Context, now time.Time) (map[string]hel
 	return all, err
 }
 
-func (s *Store) overdue(ctx context.Context, lane *outlook.Lane, now time.Time, claimed held) error {
-	var n int
-	var oldest int64
-	err := s.look(ctx, overdueText, func(scan func(...any) error) error { return scan(&n, &oldest) },
-		lane.Name, now.Add(-outlook.Grace).UnixMicro(), outlook.Limit)
-	lane.Overdue = limited(n)
-	lane.Overdue.N += claimed.late
-	if n > 0 {
-		lane.Oldest = fromColumn(oldest)
+// countLane counts what waits on a lane and on its parts. All parts together have as many messages looked at as the
+// lane itself.
+func (s *Store) countLane(ctx context.Context, lane *outlook.Lane, now time.Time, claimed held) error {
+	lane.Claimed = limited(claimed.n)
+	lane.Overdue.N, lane.Oldest = claimed.late, claimed.oldest
+	if claimed.late == 0 {
+		lane.Oldest = time.Time{}
 	}
-	if claimed.late > 0 && (n == 0 || claimed.oldest.Before(lane.Oldest)) {
-		lane.Oldest = claimed.oldest
+	if _, err := s.count(ctx, lane, "", now, outlook.Limit); err != nil {
+		return err
 	}
-	lane.Waiting = limited(n)
+	err := s.look(ctx, parkedText, func(scan func(...any) error) error {
+		var p outlook.Parked
+		var oldest int64
+		err := scan(&p.Part, &oldest)
+		p.Oldest = fromColumn(oldest)
+		lane.Parked = append(lane.Parked, p)
+		return err
+	}, lane.Name, outlook.MaxParked+1)
+	if len(lane.Parked) > outlook.MaxParked {
+		lane.Parked = lane.Parked[:outlook.MaxParked]
+		lane.Waiting.Estimated, lane.Overdue.Estimated = true, true
+	}
+	for i := range lane.Parked {
+		if err != nil {
+			break
+		}
+		p := &lane.Parked[i]
+		p.Waiting, err = s.count(ctx, lane, p.Part, now, max(1, outlook.Limit/len(lane.Parked)))
+	}
 	return err
 }
 
-func (s *Store) coming(ctx context.Context, lane *outlook.Lane, now time.Time) error {
-	arguments := []any{lane.Name, now.Add(-outlook.Grace).UnixMicro(), now.UnixMicro()}
+// count counts what waits on a part of a lane: so many messages that are overdue, and as many of the others. It adds
+// that to the counts of the lane, and returns all of it.
+func (s *Store) count(
+	ctx context.Context, lane *outlook.Lane, part string, now time.Time, limit int,
+) (all outlook.Count, err error) {
+	late := now.Add(-outlook.Grace).UnixMicro()
+	var overdue int
+	var oldest int64
+	err = s.look(ctx, overdueText, func(scan func(...any) error) error { return scan(&overdue, &oldest) },
+		lane.Name, late, limit, part)
+	if err != nil {
+		return all, err
+	}
+	if first := fromColumn(oldest); overdue > 0 && (lane.Oldest.IsZero() || first.Before(lane.Oldest)) {
+		lane.Oldest = first
+	}
+	lane.Overdue.Add(outlook.Count{N: overdue, Estimated: overdue >= limit})
+
+	arguments := []any{lane.Name, late, now.UnixMicro()}
 	for _, horizon := range outlook.Horizons() {
 		arguments = append(arguments, now.Add(horizon).UnixMicro())
 	}
 	var counts [6]int
-	err := s.look(ctx, comingText, func(scan func(...any) error) error {
+	err = s.look(ctx, comingText, func(scan func(...any) error) error {
 		var bucket, n int
 		var first int64
 		err := scan(&bucket, &n, &first)
@@ -109,19 +147,19 @@ func (s *Store) coming(ctx context.Context, lane *outlook.Lane, now time.Time) e
 			lane.Next = due
 		}
 		return err
-	}, append(arguments, outlook.Limit)...)
-	all, so := 0, 0
+	}, append(arguments, limit, part)...)
+	coming, so := 0, 0
 	for _, n := range counts {
-		all += n
+		coming += n
 	}
 	for i := range lane.Within {
 		so += counts[i+1]
 		// What was counted is the first of all that comes: a horizon that ends within it is exact.
-		lane.Within[i] = outlook.Count{N: so, Estimated: all >= outlook.Limit && counts[0]+so == all}
+		lane.Within[i].Add(outlook.Count{N: so, Estimated: coming >= limit && counts[0]+so == coming})
 	}
-	lane.Waiting.N += all
-	lane.Waiting.Estimated = lane.Waiting.Estimated || all >= outlook.Limit
-	return err
+	all = outlook.Count{N: overdue + coming, Estimated: overdue >= limit || coming >= limit}
+	lane.Waiting.Add(all)
+	return all, err
 }
 
 func limited(n int) outlook.Count { return outlook.Count{N: n, Estimated: n >= outlook.Limit} }

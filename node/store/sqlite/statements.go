@@ -41,27 +41,32 @@ const (
 	// Another message takes the row over, unclaimed.
 	replaceText = `UPDATE messages SET incarnation = ?3, deadline = ?4, not_after = ?5, series = ?6, sequence = ?7,
 			occurs_at = ?8, message_key = ?9, message_value = ?10, message_headers = ?11, line = ?12,
-			due_at = ?13, attempts = ?14, bound = ?15, former = ?16, stopped = ?17, behind = 0,
+			due_at = ?13, attempts = ?14, bound = ?15, former = ?16, stopped = ?17, behind = 0, part = '',
 			readied_at = NULL, readied_by = NULL, expires_at = NULL
 		WHERE id = ?1 AND lane = ?2`
 
-	// The content stays; so does the claim, as long as the incarnation does.
+	// The content stays; so does the claim, as long as the incarnation does, and so does the part, as long as the
+	// deadline does, too.
 	alterText = `UPDATE messages SET incarnation = ?2, deadline = ?3, due_at = ?4, attempts = ?5, bound = ?6,
 			former = ?7, stopped = ?8, readied_at = CASE WHEN incarnation = ?2 THEN readied_at END,
 			readied_by = CASE WHEN incarnation = ?2 THEN readied_by END,
-			expires_at = CASE WHEN incarnation = ?2 THEN expires_at END
+			expires_at = CASE WHEN incarnation = ?2 THEN expires_at END,
+			part = CASE WHEN incarnation = ?2 AND deadline = ?3 THEN part ELSE '' END
 		WHERE rowid = ?1`
 
 	dueText = `SELECT rowid, due_at, attempts, bound <> 0, ` + messageColumns + ` FROM messages
-		WHERE readied_at IS NULL AND lane = ?1 AND due_at BETWEEN ?4 AND ?2 ORDER BY due_at, id LIMIT ?3`
+		WHERE readied_at IS NULL AND lane = ?1 AND part = ?5 AND due_at BETWEEN ?4 AND ?2
+		ORDER BY due_at, id LIMIT ?3`
 
 	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4,
 			attempts = attempts + (attempts < 9223372036854775807)
 		WHERE rowid = ?1`
 
-	// Whether somebody holds a claim, and when the first message that waits on a lane falls due.
-	idleText = `SELECT EXISTS (SELECT 1 FROM messages WHERE readied_at IS NOT NULL),
-		(SELECT due_at FROM messages WHERE lane = ?1 AND readied_at IS NULL AND due_at <= ?2
+	// Whether somebody holds a claim, or anything is parked on a lane, and when the first message that waits there
+	// falls due.
+	idleText = `SELECT EXISTS (SELECT 1 FROM messages WHERE readied_at IS NOT NULL)
+			OR EXISTS (SELECT 1 FROM messages WHERE lane = ?1 AND part > '' AND readied_at IS NULL),
+		(SELECT due_at FROM messages WHERE lane = ?1 AND part = '' AND readied_at IS NULL AND due_at <= ?2
 			ORDER BY due_at, id LIMIT 1)`
 
 	// Whose turn it is of a line in which a message stands that this transaction has claimed: what node.Turn says. The
@@ -81,7 +86,7 @@ const (
 
 	// The next occurrence takes the place of one, unless its series was stopped.
 	rearmText = `UPDATE messages SET incarnation = ?4, sequence = ?5, occurs_at = ?6, deadline = ?6, due_at = ?6,
-			attempts = 0, bound = 0, behind = 0, readied_at = NULL, readied_by = NULL, expires_at = NULL
+			attempts = 0, bound = 0, behind = 0, part = '', readied_at = NULL, readied_by = NULL, expires_at = NULL
 		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND NOT stopped RETURNING line`
 
 	promisedText = `SELECT EXISTS (
@@ -94,7 +99,7 @@ const (
 			due_at = CASE WHEN ?8 AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.line = messages.line
 				AND m.lane = messages.lane AND (m.deadline, m.id) < (messages.deadline, messages.id))
 				THEN due_at ELSE coalesce(?6, due_at) END,
-			attempts = max(attempts - ?7, 0), behind = ?8
+			attempts = max(attempts - ?7, 0), behind = ?8, part = ?9
 		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND readied_at = ?4 AND readied_by = ?5
 		RETURNING CASE WHEN behind THEN line END`
 

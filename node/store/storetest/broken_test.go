@@ -71,7 +71,7 @@ func fails(t *testing.T, name, test string) bool {
 	}
 	command := exec.CommandContext(
 		t.Context(), os.Args[0], "-test.v", "-test.run", strings.Join(parts, "/"), "-test.timeout", "1m",
-		"-rapid.nofailfile", "-rapid.shrinktime", "1ns", "-rapid.seed", "2", "-rapid.checks", "1500",
+		"-rapid.nofailfile", "-rapid.shrinktime", "1ns", "-rapid.seed", "2", "-rapid.checks", "4000",
 	)
 	command.Env = append(os.Environ(), brokenVariable+"="+name)
 	output, err := command.CombinedOutput()
@@ -100,6 +100,7 @@ type broken struct {
 	settle    func(context.Context, []node.Next) ([]node.Settled, error)
 	expired   func(context.Context, int) ([]node.Claim, error)
 	reset     func(context.Context, []node.Release) ([]node.Settled, error)
+	parts     func(context.Context) ([]node.Part, error)
 
 	// tripped is the id of the message at which the take of a store that can fail does so.
 	tripped string
@@ -112,6 +113,7 @@ func breakIt(change func(b *broken, clock *storetest.Clock)) func(*storetest.Clo
 		b := &broken{
 			Store: inner, bind: inner.Bind, positions: inner.Positions, take: inner.Take, catchUp: inner.CatchUp,
 			claim: inner.Claim, settle: inner.Settle, expired: inner.Expired, reset: inner.Reset,
+			parts: inner.Parts,
 		}
 		change(b, clock)
 		return storetest.Instance{
@@ -168,6 +170,8 @@ func (b *broken) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 func (b *broken) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	return b.reset(ctx, releases)
 }
+
+func (b *broken) Parts(ctx context.Context) ([]node.Part, error) { return b.parts(ctx) }
 
 // position returns that of a partition, if it has one.
 func (b *broken) position(ctx context.Context, place node.Place) (node.Position, bool) {
@@ -310,7 +314,7 @@ func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
 		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), pastMutants(),
-		answerMutants(), seriesMutants(), lineMutants(), transferMutants(), busyMutants(),
+		answerMutants(), seriesMutants(), lineMutants(), partMutants(), transferMutants(), busyMutants(),
 	)
 }
 

@@ -27,6 +27,7 @@ func busyCases() []testCase {
 		{"what stands in no partition", busyPast},
 		{"a request that was answered before", busyRequest},
 		{"what stands in line", busyLine},
+		{"what is parked", busyParked},
 	}
 	for i := range cases {
 		run := cases[i].run
@@ -353,4 +354,23 @@ func busyLine(s *subject) {
 	s.check("delete", s.delete(list[0].Ref()), []bool{true})
 	unlock()
 	s.checkMessages(s.claim(bob(), latest()), list[1])
+}
+
+func busyParked(s *subject) {
+	list := s.messages(3)
+	s.park("3", list...)
+	unlock := s.lock(list[0])
+	claimed := s.parked("3")
+	s.checkMessages(claimed, list[1:]...)
+	unlock()
+	unlock = s.lock(list[1])
+	releases := []node.Release{{Claim: claimed[0].Claim, Part: "4"}, {Claim: claimed[1].Claim, Part: "4"}}
+	reset, err := s.Store.Reset(s.Context(), releases)
+	s.checkCall("Reset", err, len(reset), len(releases))
+	s.check("beside the lock", reset, []node.Settled{node.Busy, node.Freed})
+	s.checkMessages(s.parked("4"), list[2])
+	unlock()
+	s.check("after that", s.release(releases[0]), []bool{true})
+	s.checkMessages(s.parked("4"), list[1])
+	s.checkMessages(s.parked("3"), list[0])
 }

@@ -17,7 +17,6 @@ func claimCases() []testCase {
 		{"claim/limit takes the earliest", claimLimit},
 		{"claim/from an instant on, and the rest later", claimFrom},
 		{"claim/from an instant on each lane", claimFromEach},
-		{"claim/up to an instant, and the rest later", claimUpTo},
 		{"claim/bytes end with the message that reaches them", claimBytes},
 		{"claim/bytes count key, value and headers", claimSizes},
 		{"claim/without bounds", claimUnbounded},
@@ -114,26 +113,6 @@ func claimFromEach(s *subject) {
 		node.Share{Lane: "a", Limit: 9, Bytes: 1000, From: a[1].Deadline.Add(time.Microsecond)},
 	), c[0], c[1], a[2], b[2], a[3], b[3])
 	s.checkMessages(s.claim(alice(), latest()), a[0], b[0], a[1], b[1])
-}
-
-// claimUpTo claims what falls due up to an instant, on its lane, and not what the request goes further for; one that is
-// behind that of the request changes nothing.
-func claimUpTo(s *subject) {
-	list, b := s.messages(6), s.on("b", 2)
-	s.insert(slices.Concat(list, b)...)
-	until := func(from, until int) node.Share {
-		return node.Share{
-			Lane: output, Limit: 9, Bytes: math.MaxInt, From: list[from].Deadline, Until: list[until].Deadline,
-		}
-	}
-	whole := until(0, 0)
-	whole.From = time.Time{}
-	s.checkMessages(s.claimWithin(alice(), latest(), until(1, 2)), list[1:3]...)
-	s.checkMessages(s.claimWithin(alice(), latest(), until(1, 2)))
-	s.checkMessages(s.claimWithin(alice(), list[3].Deadline, until(3, 5)), list[3])
-	s.checkMessages(s.claimWithin(alice(), latest(), whole, node.Share{Lane: "b", Limit: 9, Bytes: 1000}),
-		b[0], list[0], b[1])
-	s.checkMessages(s.claim(alice(), latest()), list[4:]...)
 }
 
 func claimBytes(s *subject) {

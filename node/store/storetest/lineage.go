@@ -293,11 +293,15 @@ func lineageCalls(s *subject) {
 	call, topic := s.message("a"), s.message("b")
 	call.Lane = lane
 	s.insert(call, topic)
+	parked := s.message("parked")
+	parked.Lane = lane
+	s.park("host", parked)
+	onHost := node.Share{Lane: lane, Part: "host", Limit: 9, Bytes: math.MaxInt}
 	holding := node.State{Lineage: 2, HoldingCalls: true}
 	s.check("begin", s.catchUp(node.CatchUpRequest{Lineage: 1, Begin: true, Calls: time.Hour}), holding)
 	share := node.Share{Lane: lane, Limit: 9, Bytes: math.MaxInt}
 	other := node.Share{Lane: output, Limit: 9, Bytes: math.MaxInt}
-	s.checkMessages(s.claimWithin(alice(), latest(), share, other), topic)
+	s.checkMessages(s.claimWithin(alice(), latest(), share, onHost, other), topic)
 
 	next := s.message("c")
 	next.Lane = lane
@@ -323,7 +327,7 @@ func lineageCalls(s *subject) {
 	}
 	s.check("after that", s.state().HoldingCalls, false)
 	s.check("outcome", s.take(request).Results[1].Outcome, node.Cancelled)
-	s.checkMessages(s.claimWithin(alice(), latest(), share), next)
+	s.checkMessages(s.claimWithin(alice(), latest(), share, onHost), next, parked)
 }
 
 func lineageMarks(s *subject) {

@@ -82,7 +82,9 @@ func (s *locking) Claim(ctx context.Context, request node.ClaimRequest) (node.Cl
 	var hidden []node.Ready
 	all := node.ClaimRequest{Until: request.Until}
 	for _, share := range request.Lanes {
-		all.Lanes = append(all.Lanes, node.Share{Lane: share.Lane, Limit: math.MaxInt, Bytes: math.MaxInt})
+		all.Lanes = append(all.Lanes, node.Share{
+			Lane: share.Lane, Part: share.Part, Limit: math.MaxInt, Bytes: math.MaxInt,
+		})
 	}
 	due, err := s.Store.Claim(ctx, all)
 	if err != nil {
@@ -93,7 +95,7 @@ func (s *locking) Claim(ctx context.Context, request node.ClaimRequest) (node.Cl
 		if s.locks[node.MessageID{ID: r.ID, Lane: r.Lane}] != nil {
 			hidden = append(hidden, r)
 		} else {
-			free = append(free, node.Release{Claim: r.Claim, Unsent: true})
+			free = append(free, node.Release{Claim: r.Claim, Part: r.Part, Unsent: true})
 		}
 	}
 	if _, err := s.Store.Reset(ctx, free); err != nil {
@@ -105,7 +107,7 @@ func (s *locking) Claim(ctx context.Context, request node.ClaimRequest) (node.Cl
 	}
 	var back []node.Release
 	for _, r := range hidden {
-		back = append(back, node.Release{Claim: r.Claim, Unsent: true})
+		back = append(back, node.Release{Claim: r.Claim, Part: r.Part, Unsent: true})
 	}
 	_, err = s.Store.Reset(ctx, back)
 	return result, err

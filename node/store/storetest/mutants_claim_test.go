@@ -55,28 +55,6 @@ func claimMutants() []mutant {
 			},
 		},
 		{
-			"until is ignored", "contract/claim/up to an instant, and the rest later", true,
-			claimOf(eachShare(func(s *node.Share) { s.Until = time.Time{} }), asTaken),
-		},
-		{
-			"until is exclusive", "contract/claim/up to an instant, and the rest later", true,
-			claimOf(eachShare(func(s *node.Share) {
-				if !s.Until.IsZero() {
-					s.Until = s.Until.Add(-time.Microsecond)
-				}
-			}), asTaken),
-		},
-		{
-			"until replaces that of the request", "contract/claim/up to an instant, and the rest later", false,
-			claimOf(func(r *node.ClaimRequest) {
-				for _, s := range r.Lanes {
-					if s.Until.After(r.Until) {
-						r.Until = s.Until
-					}
-				}
-			}, asTaken),
-		},
-		{
 			"bytes are ignored", "contract/claim/bytes end with the message that reaches them", true,
 			claimOf(eachShare(func(s *node.Share) { s.Bytes = math.MaxInt }), asTaken),
 		},

@@ -293,21 +293,17 @@ func (m *machine) Bind(t *rapid.T) {
 // Claim claims what falls due.
 func (m *machine) Claim(t *rapid.T) {
 	request := node.ClaimRequest{Node: drawOwner(t), Hold: m.drawHold(t), Until: drawInstant().Draw(t, "until")}
-	lanes := rapid.SliceOfNDistinct(rapid.SampledFrom(lanes()), 0, 3, rapid.ID).Draw(t, "lanes")
-	for _, lane := range lanes {
-		var from, until time.Time
+	for _, part := range drawParts(t) {
+		var from time.Time
 		if rapid.IntRange(0, 3).Draw(t, "late") == 0 {
 			from = drawInstant().Draw(t, "from")
 		}
-		if rapid.IntRange(0, 3).Draw(t, "early") == 0 {
-			until = drawInstant().Draw(t, "until")
-		}
 		request.Lanes = append(request.Lanes, node.Share{
-			Lane:  lane,
+			Lane:  part.Lane,
+			Part:  part.Name,
 			Limit: rapid.OneOf(rapid.IntRange(1, 4), rapid.Just(math.MaxInt)).Draw(t, "limit"),
 			Bytes: rapid.OneOf(rapid.IntRange(1, 20), rapid.Just(math.MaxInt)).Draw(t, "bytes"),
 			From:  from,
-			Until: until,
 		})
 	}
 	m.claim(t, request)
@@ -324,8 +320,9 @@ func (m *machine) claim(t *rapid.T, request node.ClaimRequest) {
 		if why := diffMessage(mine.Message, theirs.Message); why != "" {
 			t.Fatalf("claimed message %d: %s", i, why)
 		}
-		if mine.Due != theirs.Due {
-			t.Fatalf("claimed message %d: it fell due at %v, want %v", i, mine.Due, theirs.Due)
+		if mine.Due != theirs.Due || mine.Part != theirs.Part {
+			t.Fatalf("claimed message %d: it fell due at %v on part %q, want %v, %q", i, mine.Due, mine.Part,
+				theirs.Due, theirs.Part)
 		}
 		if mine.Attempts != theirs.Attempts || mine.Turn != theirs.Turn {
 			t.Fatalf("claimed message %d: got attempt %d, turn %d, want %d, %d", i, mine.Attempts, mine.Turn,
@@ -458,8 +455,9 @@ func (m *machine) Reset(t *rapid.T) {
 		}
 		unsent := rapid.Bool().Draw(t, "unsent")
 		behind := rapid.Bool().Draw(t, "behind")
-		ask := node.Release{Claim: m.claims[at], Due: due, Unsent: unsent, Behind: behind}
-		release := node.Release{Claim: m.actual[at], Due: due, Unsent: unsent, Behind: behind}
+		part := drawPart(t)
+		ask := node.Release{Claim: m.claims[at], Part: part, Due: due, Unsent: unsent, Behind: behind}
+		release := node.Release{Claim: m.actual[at], Part: part, Due: due, Unsent: unsent, Behind: behind}
 		change := rapid.IntRange(-5, 3).Draw(t, "change")
 		changeClaim(&ask.Claim, change)
 		changeClaim(&release.Claim, change)
@@ -513,11 +511,7 @@ func (m *machine) Check(t *rapid.T) {
 // drain compares what is left with the port's own means, and removes it.
 func (m *machine) drain(t *rapid.T) {
 	m.catchUp(t, node.CatchUpRequest{Lineage: m.lineage(t), Begin: true})
-	all := node.ClaimRequest{Node: alice(), Until: latest()}
-	for _, lane := range lanes() {
-		all.Lanes = append(all.Lanes, node.Share{Lane: lane, Limit: math.MaxInt, Bytes: math.MaxInt})
-	}
-	m.claim(t, all)
+	m.claim(t, node.ClaimRequest{Node: alice(), Until: latest(), Lanes: everywhere()})
 	if m.instance.Clock != nil {
 		m.instance.Clock.Advance(24 * time.Hour) // no claim of this test expires later, however the clock was put back
 	}
@@ -531,7 +525,6 @@ func (m *machine) drain(t *rapid.T) {
 
 // empty removes what a failed run has left in the store.
 func (m *machine) empty(t *rapid.T, s *subject) {
-	s.lanes = lanes()
 	for range 3 {
 		var refs []node.Ref
 		for _, row := range s.rows() {
@@ -539,7 +532,7 @@ func (m *machine) empty(t *rapid.T, s *subject) {
 		}
 		s.delete(refs...)
 		refs = nil
-		for _, r := range s.claim(alice(), latest()) {
+		for _, r := range s.claimWithin(alice(), latest(), everywhere()...) {
 			refs = append(refs, r.Ref())
 		}
 		if m.instance.Clock != nil {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -147,6 +148,33 @@ func lanes() []string { return []string{"one", "two", "three"} }
 
 func drawLane(t *rapid.T) string { return rapid.SampledFrom(lanes()[:2]).Draw(t, "lane") }
 
+// everywhere are shares that claim all there is.
+func everywhere() (shares []node.Share) {
+	for _, lane := range lanes() {
+		for _, part := range []string{"", "1", "é"} {
+			shares = append(shares, node.Share{Lane: lane, Part: part, Limit: math.MaxInt, Bytes: math.MaxInt})
+		}
+	}
+	return shares
+}
+
+// drawParts draws where to claim: on some lanes, and on none, one or all of the parts of each.
+func drawParts(t *rapid.T) (parts []node.Part) {
+	for _, lane := range rapid.SliceOfNDistinct(rapid.SampledFrom(lanes()), 0, 3, rapid.ID).Draw(t, "lanes") {
+		for _, part := range rapid.SampledFrom([][]string{
+			{""}, {"", "1", "é"}, {"é", "", "1"}, {"1"},
+		}).Draw(t, "parts") {
+			parts = append(parts, node.Part{Lane: lane, Name: part})
+		}
+	}
+	return parts
+}
+
+// drawPart draws the part on which a message is parked, mostly none.
+func drawPart(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"", "", "1", "é"}).Draw(t, "part")
+}
+
 func drawOwner(t *rapid.T) uuid.UUID {
 	return rapid.SampledFrom([]uuid.UUID{alice(), bob()}).Draw(t, "owner")
 }
@@ -182,5 +210,16 @@ func changeClaim(c *node.Claim, change int) {
 		c.ReadiedBy[1]++
 	case 3:
 		c.Incarnation[1]++
+	}
+}
+
+// Parts asks where anything waits.
+func (m *machine) Parts(t *rapid.T) {
+	got, err := m.instance.Store.Parts(m.t.Context())
+	m.checkCall(t, "Parts", err, 0, 0)
+	want, err := m.model.Parts(m.t.Context())
+	m.checkCall(t, "the model's Parts", err, 0, 0)
+	if !slices.Equal(got, want) {
+		t.Fatalf("parts: got %+v, want %+v", got, want)
 	}
 }

@@ -186,7 +186,7 @@ func RunOwned(t *testing.T, open func(t *testing.T) Instance) {
 	var cases []testCase
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(), resetCases(),
-		controlCases(), controlBatchCases(), seriesCases(), lineCases(), generalCases(), ownedPauseCases(),
+		controlCases(), controlBatchCases(), seriesCases(), lineCases(), partCases(), generalCases(), ownedPauseCases(),
 	} {
 		cases = append(cases, group...)
 	}
@@ -204,7 +204,7 @@ func contractCases() []testCase {
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
 		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(), pastCases(),
-		answerCases(), seriesCases(), lineCases(), transferCases(), generalCases(),
+		answerCases(), seriesCases(), lineCases(), partCases(), transferCases(), generalCases(),
 	} {
 		cases = append(cases, group...)
 	}

@@ -525,7 +525,7 @@ func diffRows(got, want []memory.Row) string {
 		}
 		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy || g.Expires != w.Expires ||
 			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former || g.Behind != w.Behind ||
-			g.Stopped != w.Stopped {
+			g.Stopped != w.Stopped || g.Part != w.Part {
 			g.Message, w.Message = node.Message{}, node.Message{}
 			return fmt.Sprintf("row %d (%s): got %+v, want %+v", i, brief(got[i].ID), g, w)
 		}

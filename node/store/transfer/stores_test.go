@@ -158,6 +158,7 @@ func decided() map[string]string {
 		"messages.readied_at": not + "claims have expired", "messages.readied_by": not + "claims have expired",
 		"messages.expires_at":   not + "claims have expired",
 		"messages.message_size": not + "it follows from the content",
+		"messages.part":         not + "who does not answer is found out anew",
 		"positions.turn":        not + "it counts the versions of a row",
 		"store.single":          not + "the one row", "lineage.row": not + "the one row",
 		"binding.row": not + "the one row",

@@ -34,6 +34,7 @@ func RunOwned(t *testing.T, open func(t *testing.T) Store) {
 		"what instructions have left behind":      control,
 		"pages show everything once and in order": pages,
 		"states":                                     states,
+		"what is parked":                             parked,
 		"deadlines, keys and headers":                filters,
 		"a cursor that is none":                      badCursor,
 		"lanes and positions":                        places,
@@ -273,6 +274,45 @@ func states(t *testing.T, f *filled) {
 	check(t, "stuck", f.list(t, inspect.Query{State: inspect.Stuck}), []string{stuck[0].ID})
 }
 
+// parked parks messages on two parts of one lane: they are found by their id and by their part, are shown behind the
+// others of their lane and before the next one, and can be asked for alone.
+func parked(t *testing.T, f *filled) {
+	var releases []node.Release
+	for i, r := range f.claim(t, "a", 5, time.Hour) {
+		releases = append(releases, node.Release{Claim: r.Claim, Part: []string{"3", "1"}[i%2], Unsent: true})
+	}
+	if _, err := f.Reset(t.Context(), releases); err != nil {
+		t.Fatal(err)
+	}
+	one, three := []string{"m-02", "m-06"}, []string{"m-00", "m-04", "m-08"}
+	onB := f.ids(func(_ int, m *node.Message) bool { return m.Lane == "b" })
+	onA := slices.Concat(f.ids(func(i int, m *node.Message) bool { return m.Lane == "a" && i >= 10 }), one, three)
+	for _, limit := range []int{1, 3, 100} {
+		check(t, "all", f.list(t, inspect.Query{Limit: limit}), slices.Concat(onA, onB))
+		check(t, "one lane", f.list(t, inspect.Query{Lanes: []string{"a"}, Limit: limit}), onA)
+		check(t, "parked", f.list(t, inspect.Query{State: inspect.Parked, Limit: limit}), slices.Concat(one, three))
+	}
+	check(t, "parked on b", f.list(t, inspect.Query{State: inspect.Parked, Lanes: []string{"b"}}), nil)
+	for part, want := range map[string][]string{"1": one, "3": three, "2": nil, "nul\x00": nil} {
+		slice, err := f.Slice(t.Context(), inspect.SliceRequest{Lane: "a", Part: part, Until: f.now, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, m := range slice {
+			ids = append(ids, m.ID)
+			if m.Part != part || !m.Waits() {
+				t.Errorf("on part %q is %+v", part, m)
+			}
+		}
+		check(t, "part "+part, ids, want)
+	}
+	found, err := f.Find(t.Context(), "m-04", inspect.Parts{})
+	if err != nil || len(found) != 1 || found[0].Part != "3" {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
 func filters(t *testing.T, f *filled) {
 	from, until := f.messages[10].Deadline, f.messages[20].Deadline
 	check(t, "deadlines", f.list(t, inspect.Query{From: from, Until: until, Limit: 3}),
@@ -297,11 +337,11 @@ func badCursor(t *testing.T, f *filled) {
 }
 
 func places(t *testing.T, f *filled) {
-	lanes, err := f.Lanes(t.Context())
+	parts, err := f.Parts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, "lanes", lanes, []string{"a", "b"})
+	check(t, "lanes", node.LanesOf(parts), []string{"a", "b"})
 	got, state, err := f.Places(t.Context())
 	if err != nil || len(got) != 1 || got[0] != (inspect.Place{Place: f.place, Mark: -1}) || state.Lineage != 1 {
 		t.Errorf("places %+v, state %+v, %v", got, state, err)
@@ -322,15 +362,15 @@ func marks(t *testing.T, f *filled) {
 }
 
 // lanes are those on which something waits, be it due in a thousand years, and no others: not those where all is
-// claimed, or gone. There are no more than a node can ask about at once.
+// claimed, or gone.
 func lanes(t *testing.T, f *filled) {
 	want := func(name string, want ...string) {
 		t.Helper()
-		got, err := f.Lanes(t.Context())
+		parts, err := f.Parts(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		check(t, name, got, want)
+		check(t, name, node.LanesOf(parts), want)
 	}
 	message := func(id, lane string, deadline time.Time) node.Message {
 		return node.Message{ID: id, Lane: lane, Incarnation: uuid.New(), Deadline: deadline}
@@ -346,15 +386,6 @@ func lanes(t *testing.T, f *filled) {
 		t.Fatal(err)
 	}
 	want("one is given back, and one is gone", "A", "a", "b", "to.b")
-	var many []node.Message
-	for i := range node.MaxLanes {
-		many = append(many, message("x", fmt.Sprint("x", i), f.now))
-	}
-	f.take(t, many...)
-	got, err := f.Lanes(t.Context())
-	if err != nil || len(got) != node.MaxLanes || !slices.IsSorted(got) {
-		t.Errorf("%d lanes, in order: %v, %v", len(got), slices.IsSorted(got), err)
-	}
 }
 
 func roster(t *testing.T, f *filled) {

@@ -3,6 +3,7 @@ package outlooktest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,8 +19,8 @@ type Store interface {
 	outlook.Source
 }
 
-// Run tests an empty store. Goal: an outlook counts each message where it belongs, lane by lane. Method: a few messages
-// of each kind, none of them near an edge.
+// Run tests an empty store. Goal: an outlook counts each message where it belongs, lane by lane and part by part.
+// Method: a few messages of each kind, none of them near an edge.
 func Run(t *testing.T, store Store) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	place := node.Place{
@@ -44,6 +45,9 @@ func Run(t *testing.T, store Store) {
 		{"a", 1, 10 * time.Second, true},
 		{"b", 2, 2 * time.Hour, false},
 		{"c", 1, -time.Hour, false},
+		{"parted", 3, -time.Hour, true},
+		{"parted", 2, 45 * time.Minute, true},
+		{"parted", 1, 50 * time.Minute, false},
 	} {
 		for i := range kind.n {
 			offset := int64(len(request.Items))
@@ -57,11 +61,23 @@ func Run(t *testing.T, store Store) {
 			})
 		}
 	}
-	if result, err := store.Take(t.Context(), request); err != nil || result.Taken != len(request.Items) {
+	result, err := store.Take(t.Context(), request)
+	if err != nil || result.Taken != len(request.Items) {
 		t.Fatalf("take: %+v, error %v", result, err)
 	}
-	seen, err := store.Outlook(t.Context(), outlook.Request{Now: now, Lanes: []string{"a", "b", "none"}})
-	if err != nil || len(seen.Lanes) != 3 || seen.Incomplete {
+	Park(t, store, result.Results, func(lane string, i int) string {
+		if lane != "parted" {
+			return ""
+		}
+		return []string{"7", "a host"}[i%2]
+	})
+	checkOutlook(t, store, now)
+}
+
+func checkOutlook(t *testing.T, store Store, now time.Time) {
+	t.Helper()
+	seen, err := store.Outlook(t.Context(), outlook.Request{Now: now, Lanes: []string{"a", "b", "none", "parted"}})
+	if err != nil || len(seen.Lanes) != 4 || seen.Incomplete {
 		t.Fatalf("outlook %+v, error %v", seen, err)
 	}
 	for i, want := range []struct {
@@ -72,6 +88,7 @@ func Run(t *testing.T, store Store) {
 		{10, 3, 5, [4]int{4, 6, 6, 6}, now.Add(-2 * time.Hour), now.Add(30 * time.Second)},
 		{2, 0, 0, [4]int{0, 0, 0, 2}, time.Time{}, now.Add(2 * time.Hour)},
 		{},
+		{6, 0, 3, [4]int{0, 0, 3, 3}, now.Add(-time.Hour), now.Add(45 * time.Minute)},
 	} {
 		lane := seen.Lanes[i]
 		within := [4]int{lane.Within[0].N, lane.Within[1].N, lane.Within[2].N, lane.Within[3].N}
@@ -85,5 +102,33 @@ func Run(t *testing.T, store Store) {
 				t.Errorf("what is overdue on lane %q came from %+v", lane.Name, lane.Origins)
 			}
 		}
+	}
+	checkParked(t, seen.Lanes[3].Parked, now)
+}
+
+// Park parks the messages whose claims a take has returned, each on the part that part returns for its lane and its
+// place among all.
+func Park(t *testing.T, store node.Store, results []node.ItemResult, part func(lane string, i int) string) {
+	t.Helper()
+	var releases []node.Release
+	for i, result := range results {
+		if name := part(result.Claim.Lane, i); name != "" {
+			releases = append(releases, node.Release{Claim: result.Claim, Part: name})
+		}
+	}
+	reset, err := store.Reset(t.Context(), releases)
+	if err != nil || slices.ContainsFunc(reset, func(s node.Settled) bool { return s != node.Freed }) {
+		t.Fatalf("park: %v, error %v", reset, err)
+	}
+}
+
+func checkParked(t *testing.T, got []outlook.Parked, now time.Time) {
+	t.Helper()
+	want := []outlook.Parked{
+		{Part: "7", Waiting: outlook.Count{N: 3}, Oldest: now.Add(-time.Hour)},
+		{Part: "a host", Waiting: outlook.Count{N: 2}, Oldest: now.Add(-time.Hour + time.Millisecond)},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("parked are %+v, want %+v", got, want)
 	}
 }

@@ -36,8 +36,9 @@ import (
 // was cheap from the marks to the beginning shows that the dead are gone, and ends the use of marks: then looks start
 // at the beginning, and nothing is below.
 //
-// A mark moves up with each look from it. One that was lowered (Lower) may have so much above it that no look comes to
-// its end any more: then it is raised (Raise), and what waits in between is left to the sweep.
+// A mark moves up with each look from it. Claims of what fell due lately, which pass over a backlog, may have fired so
+// much above it that no look comes to its end any more: then it is raised (Raise), and what waits in between is left to
+// the sweep.
 //
 // What this node itself has put below a mark, it need not search for (Note): that is the next slice, in turn with those
 // of the sweep. It makes such a message come out at once, as a rule, and nothing depends on it.
@@ -141,15 +142,6 @@ func (m *Set) Claimed(lane string, first Place, found bool, until time.Time) {
 func (m *Set) Raise(lane string, until time.Time) {
 	if m.used {
 		m.lanes[lane] = Place{Due: instant(until.Add(-nearMark))}
-	}
-}
-
-// Lower lowers the mark of a lane below where a message is put that will be claimed there time and again, and given
-// back. For the sweep it would be in the way: a slice that holds something is looked at until it is empty.
-func (m *Set) Lower(lane string, due time.Time) {
-	below := instant(due.Add(-time.Microsecond)) // the ends of slices belong to them
-	if mark, marked := m.lanes[lane]; m.used && marked && below.Before(mark.Due) {
-		m.lanes[lane], m.again = Place{Due: below}, nil
 	}
 }
 
