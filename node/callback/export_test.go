@@ -21,7 +21,7 @@ func (h *Hosts) Enter(l Lane, name string, overdue time.Duration) (leave func(un
 	if err != nil {
 		return nil, err
 	}
-	return func(unanswered, good bool) { _ = v.leave(unanswered, good) }, nil
+	return func(unanswered, good bool) { _, _ = v.leave(unanswered, good) }, nil
 }
 
 // Known returns how many hosts are known.

@@ -18,8 +18,9 @@ const (
 	// MaxWait is how long a request waits for its turn at most.
 	MaxWait = time.Second
 
-	// A host that stands back is asked once after probeMin, and after twice as long each time, up to probeMax.
-	probeMin, probeMax = time.Second, 30 * time.Second
+	// A host that stands back is asked once after probeMin, and after twice as long each time, up to probeMax. The
+	// engine parks what is for it, and tries some of that each 4 s at the soonest: one of these is to be sent.
+	probeMin, probeMax = time.Second, 3500 * time.Millisecond
 
 	// longestWait is how long messages for a host that stands back are put off, at most twice as long.
 	longestWait = 3 * time.Minute
@@ -28,7 +29,7 @@ const (
 	// sweepEvery, since whoever submits chooses how many hosts there are, and each request would go through all of
 	// them.
 	manyHosts  = 1000
-	sweepEvery = probeMax
+	sweepEvery = 30 * time.Second
 
 	// mostHosts is how many hosts that stand back are known at most. What others do is forgotten when nobody asks for
 	// them any more: each message for one of them is tried.
@@ -217,7 +218,7 @@ func (h *hosts) get(at place) *host {
 	if now := time.Now(); len(h.all) >= manyHosts && now.Sub(h.swept) >= sweepEvery {
 		h.swept = now
 		for at, one := range h.all {
-			if one.idle() && one.probe.Before(now.Add(-2*probeMax)) && one.good.Before(now.Add(-lately)) {
+			if one.idle() && one.probe.Before(now.Add(-2*sweepEvery)) && one.good.Before(now.Add(-lately)) {
 				delete(h.all, at)
 			}
 		}
@@ -239,16 +240,16 @@ func (h *host) idle() bool { return h.running == 0 && len(h.waiting) == 0 }
 func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error {
 	wait := max(h.probe.Sub(now), probeMin, min(overdue/4, longestWait))
 	return &awayError{since: now.Sub(h.since), DeferredError: node.DeferredError{
-		Err:   fmt.Errorf("%w: %s does not answer", node.ErrUnsent, at.host),
+		Err:   &node.UnavailableError{Part: at.host},
 		After: wait + rand.N(wait),
 	}}
 }
 
 // leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit, and good that
 // there was an answer, whatever it said: a connection that was lost is neither. A host that has
-// answered another request meanwhile is slow with some, and does not hang. It returns for how long the host has stood
-// back; 0 if it does not.
-func (v *visit) leave(unanswered, good bool) (away time.Duration) {
+// answered another request meanwhile is slow with some, and does not hang. It returns whether the host stands back, and
+// for how long it has.
+func (v *visit) leave(unanswered, good bool) (away time.Duration, standsBack bool) {
 	h := v.hosts
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -270,11 +271,11 @@ func (v *visit) leave(unanswered, good bool) (away time.Duration) {
 		}
 		one.probe = now.Add(min(probeMax, probeMin<<min(one.silent-1, 5)))
 	}
-	if one.silent > 0 {
+	if standsBack = one.silent > 0; standsBack {
 		away = now.Sub(one.since)
 	}
 	h.next(one, v.place)
-	return away
+	return away, standsBack
 }
 
 // pass ends a visit that was not made: nothing is learned of the host.

@@ -1,6 +1,7 @@
 package callback_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chronos/node"
 	"chronos/node/callback"
 )
 
@@ -132,7 +134,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// A host without an answer stands back: it is asked once after 1 s, 2 s, 4 s, up to 30 s, by one request alone. One
+// A host without an answer stands back: it is asked once after 1 s, 2 s, 3.5 s and so on, by one request alone. One
 // answer brings it back at once. Who waited for its turn meanwhile hears of it, and is not sent.
 func TestStandsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -146,8 +148,9 @@ func TestStandsBack(t *testing.T) {
 		first(true, false)
 		waiting.Wait()
 		began := time.Now()
-		for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30, 30} {
-			wait(t.Context(), time.Duration(seconds)*time.Second-time.Millisecond)
+		const longest = 3500 * time.Millisecond
+		for _, after := range []time.Duration{time.Second, 2 * time.Second, longest, longest, longest} {
+			wait(t.Context(), after-time.Millisecond)
 			s.away("a", 0)
 			wait(t.Context(), time.Millisecond)
 			probe := s.ask("a")
@@ -215,6 +218,19 @@ func TestComeAgain(t *testing.T) {
 		wait(t.Context(), time.Second)
 		defer s.ask("a")(true, false)
 		s.away("a", 0) // one request alone asks whether it is back, however many callers there are
+	})
+}
+
+// A host that stands back is a part of its lane for the engine, and what was not sent to it no attempt.
+func TestStandsBackIsAPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreet(t, 1)
+		s.fails("a")
+		_, err := s.Enter(s.lane, "a", 0)
+		u, is := errors.AsType[*node.UnavailableError](err)
+		if !is || u.Part != "a" || !errors.Is(err, node.ErrUnsent) {
+			t.Errorf("%v, want that part a does not answer, and that nothing was sent", err)
+		}
 	})
 }
 

@@ -227,7 +227,7 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	})
 	took := time.Since(began)
 	timely := limit.Stop()
-	away := turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
+	away, standsBack := turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
 	attempt, _ := strconv.Atoi(h.attempt)
 	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
 	switch {
@@ -244,6 +244,11 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	default:
 		err = fmt.Errorf("%s answered %d %s", at.host, status, http.StatusText(status))
 	}
+	if standsBack {
+		err = &unavailableError{err, node.UnavailableError{
+			Part: at.host, Sent: !errors.Is(err, node.ErrUnsent),
+		}}
+	}
 	var deferred error = &node.DeferredError{Err: err, After: after}
 	switch {
 	case status == http.StatusGone:
@@ -253,6 +258,16 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	}
 	return l.verdict(&h, deferred, status, answer)
 }
+
+// unavailableError is why a request failed, and says that its host does not answer.
+type unavailableError struct {
+	error
+
+	unavailable node.UnavailableError
+}
+
+// Unwrap returns both.
+func (u *unavailableError) Unwrap() []error { return []error{u.error, &u.unavailable} }
 
 // enter waits for a request's turn, see hosts.enter. A lane that has closed meanwhile lets nothing begin any more: the
 // message was not tried, and waits for the next opening.
