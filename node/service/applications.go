@@ -75,7 +75,9 @@ func (s *Service) openAsker(served *api.API) error {
 	served.Elsewhere = func(ctx context.Context, of node.MessageID) (bool, error) {
 		return s.asker.Elsewhere(ctx, store, of)
 	}
-	served.Through = s.asker.Ask
+	served.Through = func(ctx context.Context, item node.Item, record node.Record) (node.ItemResult, error) {
+		return s.asker.AskBeside(ctx, store, item, record)
+	}
 	return nil
 }
 

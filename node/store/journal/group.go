@@ -48,6 +48,12 @@ func (s *shard) do(ctx context.Context, compute func(*change) error) error {
 	return j.err
 }
 
+// await waits for the end of the transaction that is on its way, if there is one: then the local copy has it.
+func (s *shard) await() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+}
+
 // crowd is how many entries a transaction has that is not followed by a rest.
 const crowd = 200
 

@@ -282,6 +282,28 @@ func (a *Asker) Close() {
 	a.reading.Wait()
 }
 
+// AskBeside is Ask in a process that has a store as well. An answer stands in the journal a moment before the copy of
+// the owner has what it says. If the store is the owner, its copy has it when AskBeside returns: whoever was told
+// *cancelled*, and looks, does not find the message.
+func (a *Asker) AskBeside(
+	ctx context.Context, store *Store, item node.Item, record node.Record,
+) (node.ItemResult, error) {
+	result, err := a.Ask(ctx, item, record)
+	if err != nil {
+		return result, err
+	}
+	number, err := a.sender.Partition(ctx, item.Lane, []byte(item.ID))
+	if err != nil {
+		return result, nil //nolint:nilerr // it is done, wherever that is
+	}
+	for _, owned := range store.working() {
+		if owned.number == number {
+			owned.await()
+		}
+	}
+	return result, nil
+}
+
 // Elsewhere reports whether the partition that an id on a lane belongs to as a key is not owned by a store. Its message
 // is with another node, or nobody has taken it over yet.
 func (a *Asker) Elsewhere(ctx context.Context, store *Store, of node.MessageID) (bool, error) {
