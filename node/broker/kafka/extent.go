@@ -286,7 +286,7 @@ func (a *Admin) extentOf(ctx context.Context, p topicPartition) (node.Extent, er
 	})
 	switch {
 	case err != nil && ctx.Err() != nil && reason != nil:
-		return node.Extent{}, fmt.Errorf("look up what a partition holds: %w (%w)", reason, err)
+		return node.Extent{}, fmt.Errorf("look up what a partition holds: %w (%w)", reason, ctx.Err())
 	case err != nil:
 		return node.Extent{}, fmt.Errorf("look up what a partition holds: %w", err)
 	case len(extents) == 0:
