@@ -125,3 +125,24 @@ func (b *backlog) shared() bool { return b.there && !b.begin.IsZero() }
 func (f *firer) sharable(lane string) bool {
 	return f.config.PaceOf(lane) == 0 && (!IsCallback(lane) || !f.config.Callbacks.lane(lane).Ordered)
 }
+
+// unclaimed notes that a claim failed which began at a monotonic instant and what the wall clock had lapsed. One that
+// ran into its time limit may have had too much to go through. Then the next one is for what fell due lately.
+func (f *firer) unclaimed(started time.Duration, lapsed time.Time, request ClaimRequest) {
+	if f.clock.Mono()-started < f.config.StoreTimeout()*3/4 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, share := range request.Lanes {
+		l := f.lane(share.Where())
+		switch b := &l.backlog; {
+		case l.part != "":
+		case l.look != fromOldest: // they take turns
+			b.again = 0
+			b.owed++
+		case f.sharable(share.Lane):
+			b.failed(started, f.clock.Mono(), lapsed)
+		}
+	}
+}

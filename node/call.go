@@ -43,9 +43,8 @@ func (f *firer) announced(stored []Message) {
 
 // call hands messages to the sink of callbacks. What it says of one is about that one: nothing else is put off,
 // doubted or given back for it, whatever it is. But what belongs to a host that does not answer is parked, so that it
-// is not in the way of others: on a lane without lines, since there may be as many of these as there are messages. It
-// returns, for each part that it has learned something of, whether that works.
-func (p *publisher) call(ctx context.Context, held []*holding) map[Part]error {
+// is not in the way of others: on a lane without lines, since there may be as many of these as there are messages.
+func (p *publisher) call(ctx context.Context, held []*holding) {
 	records := make([]Record, len(held))
 	for i := range held {
 		records[i] = called(&held[i].Ready)
@@ -57,7 +56,6 @@ func (p *publisher) call(ctx context.Context, held []*holding) map[Part]error {
 	var settled []Next
 	var again, over, parked []failure
 	var unsent []*holding
-	verdicts := map[Part]error{}
 	for i, h := range held {
 		if untried(errs[i]) && !errors.Is(errs[i], ErrRejected) {
 			unsent = append(unsent, h)
@@ -73,12 +71,8 @@ func (p *publisher) call(ctx context.Context, held []*holding) map[Part]error {
 		default:
 			again = append(again, failure{holding: h, err: errs[i], took: took})
 		}
-		if h.Part != "" && (unavailable(errs[i]) || !untried(errs[i])) {
-			verdicts[h.Where()] = errs[i]
-			if !unavailable(errs[i]) {
-				verdicts[h.Where()] = nil // it has answered, whatever it said
-				p.partWorks(h.Where())
-			}
+		if h.Part != "" && !unavailable(errs[i]) && !untried(errs[i]) {
+			p.partWorks(h.Where()) // it has answered, whatever it said
 		}
 	}
 	p.spare(unsent)
@@ -87,7 +81,6 @@ func (p *publisher) call(ctx context.Context, held []*holding) map[Part]error {
 	p.callLater(append(again, p.park(ctx, parked)...))
 	p.giveUp(over)
 	p.probeBehind(holdings(over))
-	return verdicts
 }
 
 // called returns what the sink of callbacks is handed for a message: the record with what the request is to tell of it.

@@ -71,7 +71,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	switch {
 	case len(young) == 0:
 	case p.pace.calls:
-		verdicts = p.call(ctx, young)
+		p.call(ctx, young) // what becomes of it is no verdict on its lane
 	default:
 		verdicts = p.publishBatch(ctx, young)
 	}
