@@ -280,7 +280,12 @@ func TestPublishKeepsOrderAroundRefused(t *testing.T) {
 			got = append(got, string(r.Value))
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("the topic holds %d records, want %d in order", len(got), len(want))
+			at := 0
+			for at < min(len(got), len(want)) && got[at] == want[at] {
+				at++
+			}
+			t.Fatalf("the topic holds %d records, want %d in order; from %d on it holds %q, want %q",
+				len(got), len(want), at, got[at:min(at+3, len(got))], want[at:min(at+3, len(want))])
 		}
 	}
 }
