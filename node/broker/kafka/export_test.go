@@ -236,3 +236,37 @@ func Missing(idle time.Duration) int {
 	m := missingTopics{topics: map[string]missing{"topic": {errNoResult, time.Now().Add(-idle)}}}
 	return len(m.list())
 }
+
+// Turns returns how often clients would be given something in a Publish of these records, each time after what they were
+// given before is appended. How many requests a client makes of that is its own affair.
+func (s *Sink) Turns(records []node.Record) int {
+	p := &publication{records: records}
+	rest := make([]int, len(records))
+	for i := range rest {
+		rest[i] = i
+	}
+	stages := s.stages(p, rest)
+	turns := 0
+	for ; len(rest) > 0; turns++ {
+		some, later := stages.next(rest)
+		stages.took(stages.count(some), 0)
+		rest = later
+	}
+	return turns
+}
+
+// Overtaken returns what becomes of records, all of one try, of which a client says this.
+func Overtaken(records []node.Record, said []error) []error {
+	p := &publication{records: records, results: make([]error, len(said)), settled: make([]bool, len(said))}
+	indexes, results := make([]int, len(said)), make([]result, len(said))
+	for i, err := range said {
+		indexes[i], results[i].err = i, err
+	}
+	p.overtaken(indexes, results)
+	for i := range said {
+		if !p.settled[i] {
+			p.results[i] = results[i].err
+		}
+	}
+	return p.results
+}

@@ -84,16 +84,28 @@ type unit struct {
 //	this call    a, of key k, is of a partition that is not proven: it comes later
 //	another one  has appended enough to that partition: it is proven
 //	this call    b, of key k as well, would come now, before a
+//
+// Of one partition no more comes next than fits into a batch: where a batch is refused, for its size or for one of its
+// records, a later one would overtake what has to be tried again. Records without a key have no order.
 type stages struct {
-	sink  *Sink
-	units map[int]unit // of the records that are not of proven partitions, by their index
-	most  int          // how many units that are not proven come next
-	pace  pace
+	sink    *Sink
+	records []node.Record
+	units   map[int]unit // of the records that are not of proven partitions, by their index
+	batched map[int]unit // of the records with a key, by their index; empty if all fit into one batch
+	most    int          // how many units that are not proven come next
+	pace    pace
 }
 
 // stages returns how the records at indexes are shared out.
 func (s *Sink) stages(p *publication, indexes []int) *stages {
-	shared := &stages{sink: s, units: make(map[int]unit), most: firstUnproven}
+	shared := &stages{sink: s, records: p.records, units: make(map[int]unit), most: firstUnproven}
+	total := 0
+	for _, i := range indexes {
+		total += wireSize(&p.records[i])
+	}
+	if total > bulkBytes {
+		shared.batched = make(map[int]unit)
+	}
 	decided := make(map[unit]bool)
 	counts := make(map[string]int) // of partitions, by topic; 0 for unknown
 	for _, i := range indexes {
@@ -111,6 +123,9 @@ func (s *Sink) stages(p *publication, indexes []int) *stages {
 		default:
 			u.key = string(r.Key)
 		}
+		if shared.batched != nil && r.Key != nil {
+			shared.batched[i] = u
+		}
 		unproven, known := decided[u]
 		if !known {
 			unproven = u.key != "" || !s.proven.includes(u.topicPartition)
@@ -125,23 +140,35 @@ func (s *Sink) stages(p *publication, indexes []int) *stages {
 
 // next parts the records at indexes into those that come next and the others.
 func (s *stages) next(indexes []int) (some, rest []int) {
-	if len(s.units) == 0 {
+	if len(s.units) == 0 && s.batched == nil {
 		return indexes, nil
 	}
 	units := make(map[unit]bool)
+	batches := make(map[unit]int) // bytes
 	for _, i := range indexes {
 		u, counts := s.units[i]
-		switch {
-		case !counts:
-		case units[u], len(units) < s.most:
-			units[u] = true
-		default:
+		if later := counts && !units[u] && len(units) >= s.most; later || !s.fits(batches, i) {
 			rest = append(rest, i)
 			continue
+		}
+		if counts {
+			units[u] = true
 		}
 		some = append(some, i)
 	}
 	return some, rest
+}
+
+// fits adds a record to the batch of its unit, and reports whether there was room for it. Where there was not, there
+// is none for what comes after it either.
+func (s *stages) fits(batches map[unit]int, i int) bool {
+	name, batched := s.batched[i]
+	if !batched {
+		return true
+	}
+	before := batches[name]
+	batches[name] += wireSize(&s.records[i])
+	return before == 0 || batches[name] <= bulkBytes
 }
 
 // count returns how many units the records at indexes are of that are not proven.

@@ -358,10 +358,12 @@ func (s *Sink) publishable(p *publication) []int {
 	return indexes
 }
 
+// topicKey is a key on a topic.
+type topicKey struct{ topic, key string }
+
 // split tells records that go in bulk from those that go carefully: what is too large for a bulk batch, and what
 // shares its topic and key with such a record, because the order of these is to be kept.
 func (p *publication) split(indexes []int) (normal, delicate []int) {
-	type topicKey struct{ topic, key string }
 	large := make(map[topicKey]bool)
 	isLarge := func(i int) bool { return wireSize(&p.records[i]) > bulkBytes }
 	for _, i := range indexes {
@@ -427,7 +429,8 @@ const giveUpAfter = dialTimeout + 2*requestOverhead
 //	record 1 is sent with others, and all of them are refused because of one of these
 //	record 2 comes after that, and is appended
 //
-// Record 1 would be tried again after record 2.
+// Record 1 would be tried again after record 2. franz-go sends early now and then all the same: the goroutine that sent
+// for the call before may look once more. So such a record is left to the next call, see overtaken.
 func (s *Sink) produce(ctx context.Context, through *producer, p *publication, indexes []int) []result {
 	if len(indexes) == 0 {
 		return nil
@@ -473,8 +476,34 @@ func (s *Sink) produce(ctx context.Context, through *producer, p *publication, i
 	mu.Lock()
 	defer mu.Unlock()
 	results = slices.Clone(results)
+	p.overtaken(indexes, results)
 	s.draw(client, through, p, indexes, results, !letGo)
 	return results
+}
+
+// overtaken settles the records that were refused with others while a later record of their key was appended: they are
+// not tried again in this call, which appends the records of a key in their order.
+func (p *publication) overtaken(indexes []int, results []result) {
+	anyRefused := slices.ContainsFunc(results, func(r result) bool { return judge(r.err) == refused })
+	if !anyRefused {
+		return
+	}
+	passed := make(map[topicKey]bool)
+	for n, i := range slices.Backward(indexes) {
+		r := &p.records[i]
+		if r.Key == nil {
+			continue
+		}
+		name := topicKey{r.Topic, string(r.Key)}
+		switch {
+		case results[n].err == nil:
+			passed[name] = true
+		case judge(results[n].err) == refused && passed[name]:
+			results[n].err = fmt.Errorf("publish on topic %s: a later record of its key was sent before it: %w",
+				r.Topic, node.ErrUnsent)
+			p.settle(i, results[n].err)
+		}
+	}
 }
 
 // flush sends what a client has, and reports whether the client has let go of all of it, soon after ctx is done.
