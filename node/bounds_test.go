@@ -165,7 +165,7 @@ func TestCopyCut(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "out" || len(r.Value) > 5000 {
-				return node.ErrRejected
+				return node.RecordRejected
 			}
 			return nil
 		}

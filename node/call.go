@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -57,21 +56,26 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 	var again, over, parked []failure
 	var unsent []*holding
 	for i, h := range held {
-		if untried(errs[i]) && !errors.Is(errs[i], ErrRejected) {
+		kind, failed := KindOf(errs[i]), failure{holding: h, err: errs[i], took: took}
+		if kind.Untried() {
 			unsent = append(unsent, h)
 		}
-		switch {
-		case errs[i] == nil:
+		switch kind {
+		case Acknowledged:
 			fired = append(fired, h.Message)
 			settled = append(settled, h.next)
-		case errors.Is(errs[i], ErrRejected):
-			over = append(over, failure{holding: h, err: errs[i], took: took})
-		case unavailable(errs[i]) && untried(errs[i]) && !p.config.Callbacks.lane(h.Lane).Ordered:
-			parked = append(parked, failure{holding: h, err: errs[i], took: took})
-		default:
-			again = append(again, failure{holding: h, err: errs[i], took: took})
+		case RecordRejected:
+			over = append(over, failed)
+		case PartUnavailable:
+			if p.config.Callbacks.lane(h.Lane).Ordered {
+				again = append(again, failed)
+			} else {
+				parked = append(parked, failed)
+			}
+		case OutcomeUnknown, TopicMissing, NotSent, MessageGone:
+			again = append(again, failed)
 		}
-		if h.Part != "" && !unavailable(errs[i]) && !untried(errs[i]) {
+		if h.Part != "" && !unavailable(errs[i]) && !kind.Untried() {
 			p.partWorks(h.Where()) // it has answered, whatever it said
 		}
 	}
@@ -107,13 +111,11 @@ func (p *publisher) callLater(failed []failure) {
 	var took time.Duration
 	for _, f := range failed {
 		wait := callBackoff(f.Attempts)
-		if untried(f.err) {
+		if KindOf(f.err).Untried() {
 			wait = min(max(now.Sub(f.Deadline), retryMin), unsentRetryMax)
 		}
 		wait = jittered(p.drawn, wait, 20)
-		if deferred, ok := errors.AsType[*DeferredError](f.err); ok {
-			wait = max(wait, deferred.After)
-		}
+		wait = max(wait, FailureOf(f.err).After)
 		// It is claimed a lookahead before that, and tried at once, since its deadline has passed.
 		retry := noSooner(&f.Message, now.Add(p.config.Lookahead+wait))
 		if earliest.IsZero() || retry.Before(earliest) {
@@ -122,7 +124,7 @@ func (p *publisher) callLater(failed []failure) {
 		took = max(took, f.took)
 		messages = append(messages, f.Message)
 		releases = append(releases, Release{
-			Claim: f.Claim, Part: p.partOf(&f), Due: retry, Unsent: untried(f.err),
+			Claim: f.Claim, Part: p.partOf(&f), Due: retry, Unsent: KindOf(f.err).Untried(),
 		})
 	}
 	p.observe(Unpublished{Messages: messages, Err: failed[0].err, Retry: earliest, Took: took})
@@ -133,7 +135,7 @@ func (p *publisher) callLater(failed []failure) {
 // run into its time limit, and where it was before, if nothing was learned of its host.
 func (p *publisher) partOf(f *failure) string {
 	switch at := f.part(); {
-	case untried(f.err) && !unavailable(f.err):
+	case KindOf(f.err).Untried() && !unavailable(f.err):
 		return f.Part
 	case unavailable(f.err) && !p.config.Callbacks.lane(f.Lane).Ordered && p.partFails(at, at == f.Where()):
 		return at.Name

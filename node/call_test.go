@@ -32,11 +32,11 @@ func TestCallbackRetries(t *testing.T) {
 		w.answer = func(node.Record) error {
 			switch asked.Add(1) {
 			case 1, 2:
-				return &node.DeferredError{Err: errInjected}
+				return &node.PublishError{Err: errInjected}
 			case 3:
-				return &node.DeferredError{Err: fmt.Errorf("%w: busy", node.ErrUnsent), After: 10 * time.Second}
+				return &node.PublishError{Kind: node.NotSent, Err: errors.New("busy"), After: 10 * time.Second}
 			case 4:
-				return &node.DeferredError{Err: errInjected, After: time.Minute}
+				return &node.PublishError{Err: errInjected, After: time.Minute}
 			case 5:
 				return errInjected // of no kind that is known
 			}
@@ -81,7 +81,7 @@ func TestCallbackHangsAlone(t *testing.T) {
 		w.answer = func(r node.Record) error {
 			if strings.HasPrefix(string(r.Value), "hung") {
 				pass(15 * time.Second)
-				return &node.DeferredError{Err: errInjected}
+				return &node.PublishError{Err: errInjected}
 			}
 			pass(10 * time.Millisecond)
 			return nil
@@ -166,7 +166,9 @@ func TestCallbackGivenUp(t *testing.T) {
 				w := newWorld(t)
 				w.answer = func(r node.Record) error {
 					if r.Topic == "http:out" && header(r, node.HeaderSequence) != "2" {
-						return &node.RefusedError{Err: errInjected, Status: 410, Answer: []byte("gone")}
+						return &node.PublishError{
+							Kind: node.RecordRejected, Err: errInjected, Status: 410, Answer: []byte("gone"),
+						}
 					}
 					return nil
 				}
@@ -220,7 +222,9 @@ func TestCallbackGivenUp(t *testing.T) {
 func TestCallbackLetterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
+		w.answer = func(node.Record) error {
+			return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
+		}
 		c := calls(0)
 		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
 		w.submit("x", 2*time.Second)
@@ -255,7 +259,7 @@ func TestCallbackLetterWaits(t *testing.T) {
 func TestCallbackExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.DeferredError{Err: errInjected} }
+		w.answer = func(node.Record) error { return &node.PublishError{Err: errInjected} }
 		c := calls(0)
 		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
 		for _, lane := range []string{"http:out", "http:other"} {
@@ -352,7 +356,7 @@ func crashDuringCallbacks(t *testing.T, at int, effect bool, died map[string]boo
 	w := newWorld(t)
 	w.answer = func(r node.Record) error {
 		if strings.HasSuffix(string(r.Value), "bad") {
-			return &node.RefusedError{Err: errInjected, Status: 400}
+			return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 400}
 		}
 		return nil
 	}
@@ -459,7 +463,7 @@ func TestCallbackConfig(t *testing.T) {
 func TestCallbackOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected} }
+		w.answer = func(node.Record) error { return &node.PublishError{Kind: node.RecordRejected, Err: errInjected} }
 		c := calls(0)
 		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out"}}
 		c.Callbacks.Others.DeadLetter = "failed"

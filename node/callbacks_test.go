@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -73,7 +74,7 @@ func TestCallbackRejectedAtIntake(t *testing.T) {
 func TestCallbackPutOffTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		away := &node.DeferredError{Err: fmt.Errorf("%w: away", node.ErrUnsent), After: 5 * time.Second}
+		away := &node.PublishError{Kind: node.NotSent, Err: errors.New("away"), After: 5 * time.Second}
 		var back atomic.Bool
 		w.answer = func(node.Record) error {
 			if back.Load() {
@@ -164,7 +165,9 @@ func TestCallbackGivenBackTogether(t *testing.T) {
 func TestCallbackLetterRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
+		w.answer = func(node.Record) error {
+			return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
+		}
 		w.refuses = func(m *node.Message) bool {
 			is := func(id string) bool {
 				return slices.ContainsFunc(m.Headers, func(h node.Header) bool {
@@ -234,7 +237,7 @@ func TestCallbackNotAdvanced(t *testing.T) {
 func TestCallbackUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.DeferredError{Err: fmt.Errorf("%w: busy", node.ErrUnsent)} }
+		w.answer = func(node.Record) error { return &node.PublishError{Kind: node.NotSent, Err: errors.New("busy")} }
 		c := calls(0)
 		c.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
 		w.submit("x", time.Second)
@@ -268,7 +271,7 @@ func TestCallbackUnsent(t *testing.T) {
 func TestCallbackRetriesForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.DeferredError{Err: errInjected} }
+		w.answer = func(node.Record) error { return &node.PublishError{Err: errInjected} }
 		w.submit("x", time.Second)
 		w.run(calls(0), nil)
 		pass(30 * time.Minute)
@@ -289,7 +292,7 @@ func TestCallbackLetters(t *testing.T) {
 			if r.Topic == "http:letters" {
 				return nil
 			}
-			return &node.RefusedError{Err: errInjected, Status: 410}
+			return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
 		}
 		c := calls(0)
 		c.Routes[0].Targets = append(c.Routes[0].Targets, "http:third")
@@ -331,7 +334,9 @@ func TestCallbackLetters(t *testing.T) {
 func TestCallbackLetterOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
+		w.answer = func(node.Record) error {
+			return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
+		}
 		c := calls(0)
 		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
 		w.pause("failed")
@@ -367,7 +372,7 @@ func TestCallbackLetterOnce(t *testing.T) {
 func TestCallbackPutOffInOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.answer = func(node.Record) error { return &node.DeferredError{Err: fmt.Errorf("%w: away", node.ErrUnsent)} }
+		w.answer = func(node.Record) error { return &node.PublishError{Kind: node.NotSent, Err: errors.New("away")} }
 		var out atomic.Bool
 		out.Store(true)
 		claimed := func() (n int) {

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"slices"
 )
 
@@ -17,7 +16,7 @@ import (
 func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure {
 	late, size := 0, 0
 	for _, f := range failed {
-		if errors.Is(f.err, ErrRejected) && !p.publishable(f.since) {
+		if KindOf(f.err) == RecordRejected && !p.publishable(f.since) {
 			late, size = late+1, size+f.Size()
 		}
 	}
@@ -52,7 +51,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 				how[len(settled)-1] = how[i]
 				continue
 			}
-			if errors.Is(err, ErrGone) {
+			if KindOf(err) == MessageGone {
 				continue
 			}
 			dead[i].letter = err
@@ -71,7 +70,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 // copyOf returns the copy of a message that was rejected for its dead-letter topic, cut as much as asked.
 func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 	switch {
-	case !errors.Is(f.err, ErrRejected), f.letter != nil && !errors.Is(f.letter, ErrRejected):
+	case KindOf(f.err) != RecordRejected, f.letter != nil && KindOf(f.letter) != RecordRejected:
 		return Record{}, false
 	case !p.publishable(f.since):
 		return Record{}, false // a lane in the same batch has hung, and the claim could expire meanwhile

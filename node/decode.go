@@ -496,7 +496,7 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 		headers = append(headers, Header{HeaderNotAfter, []byte(headerTime(m.NotAfter))})
 	}
 	headers = append(headers, Header{HeaderReason, []byte(reason)}, Header{HeaderError, []byte(why)})
-	if refused, ok := errors.AsType[*RefusedError](cause); ok && refused.Status != 0 {
+	if refused := FailureOf(cause); refused.Status != 0 {
 		headers = append(headers, Header{HeaderStatus, strconv.AppendInt(nil, int64(refused.Status), 10)},
 			Header{HeaderAnswer, refused.Answer})
 	}

@@ -106,7 +106,7 @@ func TestDeadLetterTopicMissing(t *testing.T) {
 		missing.Store(true)
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "dead" && missing.Load() {
-				return node.ErrNoTopic
+				return node.TopicMissing
 			}
 			return nil
 		}

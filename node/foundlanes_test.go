@@ -103,7 +103,7 @@ func TestDeadLetterOfFoundLane(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "to.a" {
-				return node.ErrRejected
+				return node.RecordRejected
 			}
 			return nil
 		}

@@ -16,7 +16,7 @@ func refusing(t *testing.T, messages int, due time.Duration) (*world, node.Confi
 	w := newWorld(t)
 	w.answer = func(r node.Record) error {
 		if r.Topic == "http:out" {
-			return &node.RefusedError{Err: errInjected, Status: 410}
+			return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
 		}
 		return nil
 	}
@@ -307,7 +307,7 @@ func TestGivenUpAfterASlowCall(t *testing.T) {
 				return nil
 			}
 			pass(12 * time.Second)
-			return &node.RefusedError{Err: errInjected, Status: 410}
+			return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
 		}
 		c.Callbacks.Lanes[0].Concurrency = 2
 		w.run(c, nil)

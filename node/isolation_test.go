@@ -192,7 +192,7 @@ func TestIsolationLockedRowStopsIntake(t *testing.T) {
 }
 
 // slowSink is what the Kafka sink is on a slow way to the brokers: of a batch it sends what there is time for, at the
-// pace of what it has sent before, and says of the rest that it was not sent (ErrUnsent, node/broker/kafka/publish.go:
+// pace of what it has sent before, and says of the rest that it was not sent (NotSent, node/broker/kafka/publish.go:
 // "no time left at the pace of what was published before").
 type slowSink struct {
 	node.Sink
@@ -205,7 +205,7 @@ func (s *slowSink) Publish(ctx context.Context, records []node.Record) []error {
 	pass(time.Duration(n) * 1200 * time.Millisecond / time.Duration(s.most))
 	errs := s.Sink.Publish(ctx, records[:n])
 	for range records[n:] {
-		errs = append(errs, fmt.Errorf("no time left: %w", node.ErrUnsent))
+		errs = append(errs, fmt.Errorf("no time left: %w", node.NotSent))
 	}
 	return errs
 }
@@ -266,9 +266,9 @@ func TestIsolationPoisonWithoutDeadLetterTopic(t *testing.T) {
 				w.refuse = func(r node.Record) error {
 					if r.Topic == "out" {
 						tries.Add(1)
-						return node.ErrRejected
+						return node.RecordRejected
 					}
-					return node.ErrNoTopic
+					return node.TopicMissing
 				}
 				c := config(0)
 				c.Routes[0].DeadLetter = dead
@@ -295,9 +295,9 @@ func TestIsolationPoisonDelaysOthers(t *testing.T) {
 					w.refuse = func(r node.Record) error {
 						switch {
 						case r.Topic == "dead":
-							return node.ErrNoTopic
+							return node.TopicMissing
 						case len(r.Value) == 0:
-							return node.ErrRejected
+							return node.RecordRejected
 						}
 						return nil
 					}

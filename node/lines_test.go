@@ -140,7 +140,7 @@ func TestLineFails(t *testing.T) {
 					return errInjected
 				}
 			case "c1":
-				return &node.RefusedError{Err: errInjected, Status: 410}
+				return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
 			case "none1":
 				return errInjected
 			}
@@ -273,7 +273,7 @@ func TestLineOfDeadLetters(t *testing.T) {
 		answer := w.answer
 		w.answer = func(r node.Record) error {
 			if r.Topic == "http:out" {
-				return &node.RefusedError{Err: errInjected, Status: 410}
+				return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: 410}
 			}
 			return answer(r)
 		}

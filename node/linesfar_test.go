@@ -89,7 +89,7 @@ func TestLineCancelled(t *testing.T) {
 			name := func(i int) string { return fmt.Sprintf("%03d", i) }
 			s := serve(w, time.Millisecond, func(r node.Record) error {
 				if string(r.Value) == name(c.cancelled) {
-					return &node.DeferredError{Err: node.ErrUnsent, After: time.Minute}
+					return &node.PublishError{Kind: node.NotSent, After: time.Minute}
 				}
 				return nil
 			})

@@ -297,7 +297,7 @@ func TestDeadLetterIsNotSwallowed(t *testing.T) {
 		w := newWorld(t)
 		w.answer = func(r node.Record) error {
 			if r.Topic == "http:out" {
-				return &node.RefusedError{Err: errInjected, Status: http.StatusGone}
+				return &node.PublishError{Kind: node.RecordRejected, Err: errInjected, Status: http.StatusGone}
 			}
 			return nil
 		}

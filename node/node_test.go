@@ -329,7 +329,7 @@ func TestDeadLettersWhatIsRejected(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "out" && string(r.Key) == "key poison" {
-				return fmt.Errorf("too large: %w", node.ErrRejected)
+				return fmt.Errorf("too large: %w", node.RecordRejected)
 			}
 			return nil
 		}
@@ -381,7 +381,7 @@ func TestPutsOffWhatIsRejected(t *testing.T) {
 				if string(r.Value) == "value p1" {
 					tries++
 				}
-				return node.ErrRejected
+				return node.RecordRejected
 			}
 			return nil
 		}
@@ -422,7 +422,7 @@ func TestTopicMissing(t *testing.T) {
 		w.refuse = func(node.Record) error {
 			if missing.Load() {
 				tried.Add(1)
-				return node.ErrNoTopic
+				return node.TopicMissing
 			}
 			return nil
 		}
@@ -548,7 +548,7 @@ func TestDeadLetterBesideLaneThatHangs(t *testing.T) {
 		w.hangs = func(r node.Record) bool { return r.Topic == "out2" && time.Since(w.began) < 4*time.Second }
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "out" {
-				return node.ErrRejected
+				return node.RecordRejected
 			}
 			return nil
 		}

@@ -329,7 +329,7 @@ func TestPutsOffWithAdvance(t *testing.T) {
 		var tries []time.Time
 		w.refuse = func(node.Record) error {
 			tries = append(tries, time.Now())
-			return node.ErrRejected
+			return node.RecordRejected
 		}
 		c := config(0)
 		c.Routes[0].DeadLetter = ""

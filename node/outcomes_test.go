@@ -194,7 +194,7 @@ func TestCopyTriedAgain(t *testing.T) {
 		w.refuse = func(r node.Record) error {
 			switch {
 			case r.Topic == "out":
-				return node.ErrRejected
+				return node.RecordRejected
 			case r.Topic == "dead" && fails > 0:
 				fails--
 				return errors.New("no reply")
@@ -232,7 +232,7 @@ func TestCopyCutDown(t *testing.T) {
 				w := newWorld(t)
 				w.refuse = func(r node.Record) error {
 					if r.Topic == "out" || refused(r) {
-						return node.ErrRejected
+						return node.RecordRejected
 					}
 					return nil
 				}

@@ -36,7 +36,7 @@ func park(t *testing.T, c node.Config) *parted {
 	t.Helper()
 	p := &parted{world: newWorld(t), decide: busy}
 	p.reset()
-	p.answer = func(name, _ string) error { return &node.UnavailableError{Part: name} }
+	p.answer = func(name, _ string) error { return &node.PublishError{Kind: node.PartUnavailable, Part: name} }
 	p.refuse = func(r node.Record) error {
 		value := strings.TrimPrefix(string(r.Value), "value ")
 		p.mu.Lock()
@@ -190,7 +190,7 @@ func TestPartComesBack(t *testing.T) {
 		if n, last := p.out(); n != waiting || last.Sub(first) > 1300*time.Millisecond {
 			t.Errorf("%d of %d came out, the last one %v after the first", n, waiting, last.Sub(first))
 		}
-		p.becomes(func(name, _ string) error { return &node.UnavailableError{Part: name} })
+		p.becomes(func(name, _ string) error { return &node.PublishError{Kind: node.PartUnavailable, Part: name} })
 		p.waits(1, waiting, nil)
 		p.traffic(3)
 		p.reset()
@@ -306,7 +306,7 @@ func TestPartNames(t *testing.T) {
 	for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("a", node.MaxPartName+1)} {
 		synctest.Test(t, func(t *testing.T) {
 			p := park(t, config(0))
-			p.becomes(func(string, string) error { return &node.UnavailableError{Part: name} })
+			p.becomes(func(string, string) error { return &node.PublishError{Kind: node.PartUnavailable, Part: name} })
 			p.waits(1, 3, nil)
 			p.traffic(5)
 			if at := p.at(); at[""] != 3 {
@@ -328,7 +328,7 @@ func TestPartLosesItsMeaning(t *testing.T) {
 		p := park(t, config(0))
 		p.waits(1, 300, nil)
 		p.traffic(15)
-		p.becomes(func(string, string) error { return &node.UnavailableError{Part: "new"} })
+		p.becomes(func(string, string) error { return &node.PublishError{Kind: node.PartUnavailable, Part: "new"} })
 		p.traffic(8)
 		if at := p.at(); at["new"] != 300 {
 			t.Errorf("they are at %v", at)
@@ -345,9 +345,9 @@ func TestProbeFails(t *testing.T) {
 		tries  int // of five messages in 20 s, at most
 	}{
 		{errInjected, true, 30},
-		{node.ErrUnsent, true, 30},
-		{node.ErrRejected, false, 30},
-		{&node.UnavailableError{Part: "0", Sent: true, Err: errInjected}, true, 30},
+		{node.NotSent, true, 30},
+		{node.RecordRejected, false, 30},
+		{&node.PublishError{Part: "0", Err: errInjected}, true, 30},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

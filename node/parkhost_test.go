@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -39,20 +40,20 @@ func TestHostIsAPart(t *testing.T) {
 						t.Errorf("%s: they are at %v", what, at)
 					}
 				}
-				is(&node.DeferredError{Err: &node.UnavailableError{Part: "host"}, After: time.Hour})
+				is(&node.PublishError{Kind: node.PartUnavailable, Part: "host", After: time.Hour})
 				p.run(c, nil)
 				for i := range waiting {
 					p.stored(node.Message{ID: id(i), Lane: "http:out", Deadline: time.Now().UTC()})
 				}
 				pass(30 * time.Second)
 				want("it does not answer", waiting)
-				is(&node.DeferredError{Err: fmt.Errorf("%w: busy", node.ErrUnsent), After: time.Second})
+				is(&node.PublishError{Kind: node.NotSent, Err: errors.New("busy"), After: time.Second})
 				pass(30 * time.Second)
 				want("it is busy", waiting)
-				is(&node.DeferredError{Err: &node.UnavailableError{Part: "host", Sent: true, Err: errInjected}})
+				is(&node.PublishError{Part: "host", Err: errInjected})
 				pass(30 * time.Second)
 				want("it has let a request hang", waiting)
-				is(&node.DeferredError{Err: errInjected, After: time.Hour})
+				is(&node.PublishError{Err: errInjected, After: time.Hour})
 				pass(10 * time.Second)
 				want("it has failed", 0)
 				if !ordered && len(p.tries) != waiting {

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -64,7 +63,7 @@ func TestPartUnsent(t *testing.T) {
 				phase.Add(1)
 				return nil
 			}
-			return node.ErrUnsent
+			return node.NotSent
 		}
 		fill(t, w.store, 5_000)
 		var claims atomic.Int64
@@ -134,12 +133,12 @@ func TestHearsOfParked(t *testing.T) {
 func TestParkedGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		away := &node.UnavailableError{Part: "host"}
+		away := &node.PublishError{Kind: node.PartUnavailable, Part: "host"}
 		w.answer = func(node.Record) error {
 			if time.Since(w.began) < 20*time.Second {
-				return &node.DeferredError{Err: away, After: time.Second}
+				return &node.PublishError{Kind: node.PartUnavailable, Part: "host", After: time.Second}
 			}
-			return &node.RefusedError{Err: errors.Join(&node.DeferredError{Err: away})}
+			return &node.PublishError{Kind: node.RecordRejected, Part: "host", Err: away}
 		}
 		var messages []node.Message
 		for i := range 1000 {
@@ -167,7 +166,7 @@ func TestPartsInTurn(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			last[string(r.Value)] = time.Since(w.began)
-			return &node.UnavailableError{Part: string(r.Value)}
+			return &node.PublishError{Kind: node.PartUnavailable, Part: string(r.Value)}
 		}
 		fill(t, w.store, 30_000)
 		const parts = 450

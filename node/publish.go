@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -77,7 +76,8 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	}
 	p.schedule.done(b, func(at Part) (failed, known bool) {
 		err, known := verdicts[at]
-		return err != nil, known && !untried(err) && !unavailable(err) // what is parked is in nobody's way any more
+		// What is parked is in nobody's way any more.
+		return err != nil, known && !KindOf(err).Untried() && !unavailable(err)
 	})
 	p.expire(ctx, ended)
 	p.probeBehind(ended)
@@ -126,7 +126,7 @@ func (p *publisher) inTime(young []*holding) (due, ended []*holding) {
 }
 
 // errExpired is the cause of a message that was not published since its time has passed.
-var errExpired = fmt.Errorf("%w: it was not to be published any more", ErrRejected)
+var errExpired = fmt.Errorf("%w: it was not to be published any more", RecordRejected)
 
 // expire ends messages whose time has passed: each is deleted, once its copy is on the dead-letter topic, if there is
 // one.
@@ -252,23 +252,25 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[Part]
 	var unsent []*holding
 	verdicts := map[Part]error{}
 	for i, h := range held {
-		if untried(errs[i]) && !errors.Is(errs[i], ErrRejected) {
+		kind := KindOf(errs[i])
+		if kind.Untried() {
 			unsent = append(unsent, h)
 		}
-		before, known := verdicts[h.Where()]
-		switch {
-		case errors.Is(errs[i], ErrGone):
+		switch kind {
+		case MessageGone:
 			continue // there is nothing to give back, and nothing is learned of the lane
-		case errs[i] == nil:
+		case Acknowledged:
 			fired = append(fired, h.Message)
 			settled = append(settled, h.next)
 			how[len(settled)-1] = how[i] // as settle wants them: of those that were published
 			verdicts[h.Where()], verdicts[Part{Lane: h.Lane}] = nil, nil
 			continue
-		case errors.Is(errs[i], ErrRejected):
+		case RecordRejected:
 			verdicts[h.Where()], verdicts[Part{Lane: h.Lane}] = nil, nil // they have answered
-		case !known || before != nil && untried(before):
-			verdicts[h.Where()] = errs[i] // of a partition that was tried, if there is one
+		case OutcomeUnknown, TopicMissing, PartUnavailable, NotSent:
+			if before, known := verdicts[h.Where()]; !known || KindOf(before).Untried() {
+				verdicts[h.Where()] = errs[i] // of a partition that was tried, if there is one
+			}
 		}
 		failed = append(failed, failure{holding: h, err: errs[i], took: took})
 	}
@@ -301,7 +303,7 @@ func (p *publisher) settleLanes(
 			p.partWorks(at)
 		case err == nil:
 			p.laneWorks(at.Lane)
-		case at.Name != "" && untried(err) && !unavailable(err):
+		case at.Name != "" && KindOf(err).Untried() && !unavailable(err):
 			p.partUnsent(at)
 		case at.Name == "":
 			back[at.Lane] = p.laneFails(at.Lane, err)
@@ -329,7 +331,7 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 		switch {
 		case f.parks():
 			parked = append(parked, f)
-		case untried(f.err):
+		case KindOf(f.err).Untried():
 			idle = append(idle, f.holding)
 		case !back[f.Lane]:
 			off = append(off, f)
@@ -349,7 +351,7 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 	}
 	p.observe(Unpublished{
 		Messages: slices.Concat(messages(aside), messages(unknown), messages(idle)), Err: cause,
-		Retry: p.clock.Now(), Took: took, Permanent: permanent(cause),
+		Retry: p.clock.Now(), Took: took, Permanent: KindOf(cause).Permanent(),
 	})
 	p.putBack(ctx, unknown, false)
 	for _, l := range p.schedule.names() {
@@ -384,7 +386,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 		}
 		earliest := lapsed.Add(p.config.Lookahead + most)
 		for _, f := range failed {
-			if errors.Is(f.err, ErrRejected) != rejected {
+			if KindOf(f.err) == RecordRejected != rejected {
 				continue
 			}
 			if cause == nil {
@@ -407,7 +409,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 		}
 		if len(messages) > 0 {
 			p.observe(Unpublished{
-				Messages: messages, Err: cause, Retry: earliest, Took: took, Permanent: permanent(cause),
+				Messages: messages, Err: cause, Retry: earliest, Took: took, Permanent: KindOf(cause).Permanent(),
 			})
 			p.reset(ctx, releases)
 		}
@@ -469,7 +471,7 @@ func (p *publisher) publish(ctx context.Context, records []Record, next []Next) 
 	acknowledged := false
 	for _, err := range errs {
 		acknowledged = acknowledged || err == nil
-		well = well && (err == nil || permanent(err))
+		well = well && (err == nil || KindOf(err).Permanent())
 	}
 	if acknowledged && !p.pace.calls {
 		p.advance.measured(took)

@@ -120,11 +120,11 @@ var errSeries = errors.New("the series cannot be read")
 // It is all that is asked of a series, before the publish, and so nothing can go wrong with it afterwards: somebody who
 // has published an occurrence and cannot say which one is next would have to publish it again, or end the series.
 //
-// Most is Limits.MaxMissed. The incarnation is drawn by the caller. The error is ErrUnsent.
+// Most is Limits.MaxMissed. The incarnation is drawn by the caller. The error is NotSent.
 func recur(m *Ready, now time.Time, most int, incarnation uuid.UUID) (next Next, missed bool, err error) {
 	series, err := calendar.Parse(m.Series)
 	if err != nil {
-		return Next{}, false, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
+		return Next{}, false, fmt.Errorf("%w: %w: %w", NotSent, errSeries, err)
 	}
 	// How late it is, its deadline says, which somebody may have moved, and what follows, its instant. It comes out
 	// whatever the policy is if somebody was told that it does, or wants it before its instant.

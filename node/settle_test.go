@@ -109,7 +109,7 @@ func busyOnce(t *testing.T) (w *world, c node.Config, asked func() int) {
 	w = newWorld(t)
 	w.answer = func(r node.Record) error {
 		if r.Topic == "http:other" && first.CompareAndSwap(false, true) {
-			return &node.DeferredError{Err: errInjected}
+			return &node.PublishError{Err: errInjected}
 		}
 		return nil
 	}

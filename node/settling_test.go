@@ -28,7 +28,7 @@ func (s *settling) Fire(
 	}
 	for i := range records {
 		if !stored[next[i].Of.Incarnation] {
-			errs[i] = fmt.Errorf("%w: as the test has it", node.ErrGone)
+			errs[i] = fmt.Errorf("%w: as the test has it", node.MessageGone)
 		}
 	}
 	for i, err := range s.publishThose(ctx, records, errs) {
@@ -73,7 +73,7 @@ func TestSettling(t *testing.T) {
 		w.settles = true
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "out" && string(r.Value) == "value refused" {
-				return fmt.Errorf("%w: too large", node.ErrRejected)
+				return fmt.Errorf("%w: too large", node.RecordRejected)
 			}
 			return nil
 		}
@@ -146,7 +146,7 @@ func TestSettlingGone(t *testing.T) {
 		w.refuse = func(r node.Record) error {
 			if r.Topic == "out" && string(r.Value) == "value refused" {
 				w.replaces("refused")
-				return fmt.Errorf("%w: too large", node.ErrRejected)
+				return fmt.Errorf("%w: too large", node.RecordRejected)
 			}
 			return nil
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // errSilent is the error of a record whose partition does not answer.
-var errSilent = &node.UnavailableError{Part: "3"}
+var errSilent = &node.PublishError{Kind: node.PartUnavailable, Part: "3"}
 
 // silence is what became of the records of a partition that does not answer: those without a value, or whose value
 // says so.

@@ -20,7 +20,7 @@ func TestDeadLetterOfTarget(t *testing.T) {
 		var taking atomic.Bool
 		w.refuse = func(r node.Record) error {
 			if (r.Topic == "target" || string(r.Value) == "value z") && !taking.Load() && r.Topic != "dead" {
-				return node.ErrRejected
+				return node.RecordRejected
 			}
 			return nil
 		}

@@ -172,7 +172,7 @@ func TestPaceCountsFailures(t *testing.T) {
 		failing := time.Now().Add(8 * time.Second)
 		w.answer = func(node.Record) error {
 			if time.Now().Before(failing) {
-				return &node.DeferredError{Err: errors.New("503")}
+				return &node.PublishError{Err: errors.New("503")}
 			}
 			return nil
 		}
@@ -196,7 +196,7 @@ func TestPaceCountsFailures(t *testing.T) {
 func TestPaceSparesUnsent(t *testing.T) {
 	away := func(r node.Record) error {
 		if strings.HasPrefix(string(r.Value), "value away") {
-			return &node.DeferredError{Err: fmt.Errorf("%w: away", errSilent), After: 5 * time.Second}
+			return &node.PublishError{Kind: node.PartUnavailable, Part: "3", After: 5 * time.Second}
 		}
 		return nil
 	}

@@ -361,7 +361,7 @@ func TestWindowOfCallbacks(t *testing.T) {
 			defer w.mu.Unlock()
 			if string(r.Value) == "a2" {
 				if tried++; tried == 1 {
-					return &node.DeferredError{Err: errors.New("busy"), After: 90 * time.Second}
+					return &node.PublishError{Err: errors.New("busy"), After: 90 * time.Second}
 				}
 			}
 			return nil

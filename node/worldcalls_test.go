@@ -20,7 +20,7 @@ func (c *gatedCalls) Publish(ctx context.Context, records []node.Record) []error
 		for i, r := range records {
 			if c.world.turn != nil {
 				if c.world.turn(r); !node.Begins(ctx) {
-					errs[i] = &node.DeferredError{Err: node.ErrUnsent}
+					errs[i] = &node.PublishError{Kind: node.NotSent}
 					continue
 				}
 			}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,10 +13,7 @@ import (
 )
 
 // refuses reports whether a receiver has refused a callback for good, or its time is over.
-func refuses(err error) bool {
-	var refused *node.RefusedError
-	return errors.As(err, &refused)
-}
+func refuses(err error) bool { return node.KindOf(err) == node.RecordRejected }
 
 // says takes note of what the store says of itself.
 func (f *follower) says(s node.State) {

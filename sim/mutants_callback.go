@@ -15,7 +15,7 @@ func callbackMutants() []*Mutant { //nolint:funlen // a table
 	forgive := func(forgiven func(error) bool) func(node.Ports) node.Ports {
 		return func(p node.Ports) node.Ports { p.Callback = publishForgiver{p.Callback, forgiven}; return p }
 	}
-	deferred := func(err error) bool { return !rejected(err) && !errors.Is(err, node.ErrUnsent) }
+	deferred := func(err error) bool { return !rejected(err) && !node.KindOf(err).Untried() }
 	return []*Mutant{
 		{
 			Name: "callback-5xx-is-success", About: "a callback that is answered with 503 counts as made (3.5)",
@@ -32,7 +32,7 @@ func callbackMutants() []*Mutant { //nolint:funlen // a table
 			Name:  "callback-unsent-is-success",
 			About: "a callback that was not made, since its host stands back, counts as made (3.5)",
 			Kills: []string{"S2", "S10"}, Options: calling100,
-			Ports: forgive(func(err error) bool { return errors.Is(err, node.ErrUnsent) }),
+			Ports: forgive(func(err error) bool { return node.KindOf(err).Untried() }),
 		},
 		{
 			Name: "callback-twice", About: "every callback is made twice", Kills: []string{"S5"},
@@ -147,7 +147,7 @@ func (s givesUpEarly) Publish(ctx context.Context, records []node.Record) []erro
 	errs := s.Sink.Publish(ctx, records)
 	for i, err := range errs {
 		if err != nil && !rejected(err) {
-			errs[i] = &node.RefusedError{Err: err}
+			errs[i] = &node.PublishError{Kind: node.RecordRejected, Err: err}
 		}
 	}
 	return errs
@@ -160,8 +160,8 @@ type neverGivesUp struct{ node.Sink }
 func (s neverGivesUp) Publish(ctx context.Context, records []node.Record) []error {
 	errs := s.Sink.Publish(ctx, records)
 	for i, err := range errs {
-		if deferred, ok := errors.AsType[*node.DeferredError](err); ok {
-			errs[i] = deferred
+		if last, failed := errors.AsType[*node.PublishError](node.FailureOf(err).Err); failed {
+			errs[i] = last
 		}
 	}
 	return errs
@@ -222,7 +222,7 @@ type doubtsLane struct {
 func (s *doubtsLane) Publish(ctx context.Context, records []node.Record) []error {
 	lane := records[0].Topic
 	if left := s.until[lane] - s.clock.Mono(); left > 0 {
-		return []error{&node.DeferredError{Err: node.ErrUnsent, After: left}}
+		return []error{&node.PublishError{Kind: node.NotSent, After: left}}
 	}
 	errs := s.Sink.Publish(ctx, records)
 	if errs[0] != nil {

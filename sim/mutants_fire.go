@@ -19,14 +19,14 @@ func publishMutants() []*Mutant {
 		{
 			Name: "publish-timeout-is-success", About: "a publish of unknown outcome counts as done (H15)",
 			Kills: []string{"S2", "S10"},
-			Ports: forgivingPublish(func(err error) bool { return !rejected(err) && !errors.Is(err, node.ErrUnsent) }),
+			Ports: forgivingPublish(func(err error) bool { return !rejected(err) && !node.KindOf(err).Untried() }),
 		},
 		{
 			Name:    "publish-unsent-is-success",
 			About:   "what was not sent to a partition that hangs counts as done (3.4)",
 			Kills:   []string{"S2", "S10"},
 			Options: func(o *Options) { o.FaultRate, o.Mix = 300, []FaultKind{PartitionHangs, LaneHangs} },
-			Ports:   forgivingPublish(func(err error) bool { return errors.Is(err, node.ErrUnsent) }),
+			Ports:   forgivingPublish(func(err error) bool { return node.KindOf(err).Untried() }),
 		},
 		{
 			Name: "publish-rejected-is-success", About: "what the broker rejects counts as done (D9)",

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -85,7 +84,8 @@ func (b *publishing) aim(i int) {
 		}
 		if again, slow := b.life.slowUntil(b.targets[i]); slow {
 			if w.now < again {
-				b.results[i] = &node.UnavailableError{Part: strconv.Itoa(int(b.targets[i].number))}
+				part := strconv.Itoa(int(b.targets[i].number))
+				b.results[i] = &node.PublishError{Kind: node.PartUnavailable, Part: part}
 				w.count("unsent")
 				return
 			}
@@ -126,7 +126,7 @@ func (b *publishing) perform(ctx context.Context) {
 			b.life.slow[target] = w.now + int64(probeAfter)
 			if b.records[i].Key != nil { // or else it goes elsewhere next time
 				part := strconv.Itoa(int(target.number))
-				b.results[i] = &node.UnavailableError{Part: part, Sent: true, Err: b.results[i]}
+				b.results[i] = &node.PublishError{Part: part, Err: b.results[i]}
 			}
 		}
 	}
@@ -182,10 +182,10 @@ func (b *publishing) offer(i int) (again int64) {
 	case w.now < cut && b.tries > 0:
 		return cut
 	case p == nil || w.now < p.topic.missing:
-		b.results[i] = node.ErrNoTopic
+		b.results[i] = node.TopicMissing
 		return 0
 	case len(r.Value) > maxRecordBytes && !p.topic.dead:
-		b.results[i] = node.ErrRejected
+		b.results[i] = node.RecordRejected
 		return 0
 	case w.now < p.absent:
 		return p.absent
@@ -232,13 +232,10 @@ func number(b bool) int {
 	return 0
 }
 
-// unavailable reports whether a record was not sent since its partition did not answer a moment ago.
-func unavailable(err error) bool {
-	_, is := errors.AsType[*node.UnavailableError](err)
-	return is
-}
+// unavailable reports whether a record failed since its partition does not answer.
+func unavailable(err error) bool { return err != nil && node.FailureOf(err).Part != "" }
 
 // rejected reports whether a publish that failed so has certainly appended nothing, and never will.
 func rejected(err error) bool {
-	return errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic)
+	return node.KindOf(err).Permanent()
 }

@@ -46,7 +46,7 @@ func (p *taskPort) Publish(ctx context.Context, records []node.Record) []error {
 			a.mood = pick(random, moodBusy, moodFailed, moodGone)
 		}
 		if err := a.perform(ctx, w.options.publishTimeout(), a); err != nil {
-			a.result = &node.DeferredError{Err: err}
+			a.result = &node.PublishError{Err: err}
 		}
 		results[i] = a.result
 	}
@@ -60,7 +60,7 @@ const taskUnhelpful = 10
 func (a *asking) arrive() bool {
 	w := a.life.host.world
 	if a.mood == moodBusy {
-		a.result = &node.DeferredError{Err: errBusy}
+		a.result = &node.PublishError{Err: errBusy}
 		return true
 	}
 	for range 1 + number(a.duplicated) {
@@ -69,7 +69,7 @@ func (a *asking) arrive() bool {
 	}
 	switch a.mood {
 	case moodFailed:
-		a.result = &node.RefusedError{Err: errors.New("410 Gone"), Status: 410}
+		a.result = &node.PublishError{Kind: node.RecordRejected, Err: errors.New("410 Gone"), Status: 410}
 	case moodGone:
 		a.answer = errDisconnected
 	}

@@ -88,12 +88,16 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 		w.calls[number]++
 		c.feel(stream(w.options.Seed, forReceivers, number, w.calls[number]))
 		if err = c.perform(ctx, w.options.publishTimeout(), c); err != nil {
+			failed := &node.PublishError{Err: err}
 			refused := errors.Is(err, errRefused) // there was no connection
 			if w.now >= c.deadline || refused {
 				l.silent[c.host] = w.now + int64(standsBack)
-				err = &node.UnavailableError{Part: c.name, Sent: !refused, Err: err}
+				failed.Part = c.name
 			}
-			err = &node.DeferredError{Err: err}
+			if refused {
+				failed.Kind = node.PartUnavailable
+			}
+			err = failed
 		} else {
 			delete(l.silent, c.host)
 			err = c.result
@@ -117,15 +121,14 @@ func asRequested(r node.Record) node.Record {
 // by the clock of the node.
 func (c *calling) verdict(err error) error {
 	w := c.life.host.world
-	var deferred *node.DeferredError
-	if w.options.RetryFor == 0 || !errors.As(err, &deferred) {
+	if w.options.RetryFor == 0 || err == nil || node.KindOf(err) == node.RecordRejected {
 		return err
 	}
 	if c.life.host.clock.wall(w.now).Before(c.due.Add(w.options.RetryFor)) {
 		return err
 	}
 	w.count("callback-exhausted")
-	return &node.RefusedError{Err: err}
+	return &node.PublishError{Kind: node.RecordRejected, Part: node.FailureOf(err).Part, Err: err}
 }
 
 // unsent returns an error if nothing is sent to the host for now: it did not answer a moment ago, and was not asked
@@ -138,8 +141,8 @@ func (c *calling) unsent() error {
 	}
 	if w.now < again {
 		w.count("callback-unsent")
-		return &node.DeferredError{
-			Err: &node.UnavailableError{Part: c.name}, After: time.Duration(again - w.now),
+		return &node.PublishError{
+			Kind: node.PartUnavailable, Part: c.name, After: time.Duration(again - w.now),
 		}
 	}
 	c.life.silent[c.host] = w.now + int64(w.options.publishTimeout()+standsBack)
@@ -171,16 +174,18 @@ func (c *calling) arrive() bool {
 		c.end()
 		return false
 	case c.mood == moodBusy:
-		c.result = &node.DeferredError{Err: errBusy, After: c.after}
+		c.result = &node.PublishError{Err: errBusy, After: c.after}
 		return true
 	case len(c.record.Value) > maxCallbackBytes:
-		c.result = &node.RefusedError{Err: errors.New("410 Gone"), Status: 410, Answer: []byte("gone")}
+		c.result = &node.PublishError{
+			Kind: node.RecordRejected, Err: errors.New("410 Gone"), Status: 410, Answer: []byte("gone"),
+		}
 		return true
 	}
 	c.execute()
 	switch c.mood {
 	case moodFailed:
-		c.result = &node.DeferredError{Err: errBusy}
+		c.result = &node.PublishError{Err: errBusy}
 	case moodGone:
 		c.answer = errDisconnected
 	case moodSlow:

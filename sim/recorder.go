@@ -497,19 +497,21 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 
 // certainty says why nothing was appended, for certain; "" where nobody knows whether it was.
 func certainty(err error) string {
-	var deferred *node.DeferredError // perhaps the last failure of a callback, for which it is given up
-	switch {
-	case errors.As(err, &deferred) && !errors.Is(err, node.ErrUnsent):
-		return ""
-	case errors.Is(err, node.ErrRejected):
+	failed := node.FailureOf(err)
+	switch failed.Kind {
+	case node.RecordRejected:
+		// A callback that is given up has failed once more, and that may have been with its receiver.
+		if last, is := errors.AsType[*node.PublishError](failed.Err); is && last.Kind == node.OutcomeUnknown {
+			return ""
+		}
 		return check.Rejected
-	case errors.Is(err, node.ErrNoTopic):
+	case node.TopicMissing:
 		return check.Missing
-	case errors.Is(err, node.ErrUnsent):
+	case node.NotSent, node.PartUnavailable, node.MessageGone:
 		return check.Unsent
-	default:
-		return ""
+	case node.OutcomeUnknown, node.Acknowledged:
 	}
+	return ""
 }
 
 func failure(err error) check.Kind {

@@ -323,11 +323,11 @@ func TestTroubleEnds(t *testing.T) {
 		}
 	}
 	fail("elsewhere", errors.New("hangs")) // lanes are in the order of their names
-	fail("idle", fmt.Errorf("too large: %w", node.ErrRejected))
-	fail("out", node.ErrNoTopic)
+	fail("idle", fmt.Errorf("too large: %w", node.RecordRejected))
+	fail("out", node.TopicMissing)
 	look(true, true, true)
 	now = now.Add(20 * time.Second)
-	fail("out", node.ErrNoTopic)
+	fail("out", node.TopicMissing)
 	now = now.Add(20 * time.Second)
 	look(false, true, true)
 	now = now.Add(20 * time.Second)
@@ -336,7 +336,7 @@ func TestTroubleEnds(t *testing.T) {
 	look(false, false, false)
 	for i := range 100_000 { // names that somebody makes up
 		now = now.Add(100 * time.Millisecond)
-		fail(fmt.Sprint("made up ", i), node.ErrNoTopic)
+		fail(fmt.Sprint("made up ", i), node.TopicMissing)
 	}
 	if known := s.api.Troubles.Known(); known > 1001 {
 		t.Errorf("the troubles of %d lanes are kept, nearly all of which are over", known)

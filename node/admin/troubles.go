@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"maps"
 	"strings"
 	"sync"
@@ -75,7 +74,7 @@ func (t *Troubles) failed(e node.Unpublished) {
 	}
 	now, text, cause := t.now().UTC(), oneLine(e.Err.Error()), oneLine(t.cause(e.Messages[0].Lane, e.Err))
 	quiet := laneQuiet
-	if errors.Is(e.Err, node.ErrRejected) {
+	if node.KindOf(e.Err) == node.RecordRejected {
 		quiet = rejectedQuiet
 	}
 	again := func(before *Trouble) *Trouble {

@@ -2,7 +2,6 @@ package callback_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -39,7 +38,7 @@ func TestAsksWhenItsTurnHasCome(t *testing.T) {
 					return may
 				})
 				err := s.Publish(ctx, []node.Record{record("http://localhost")})[0]
-				if may && err != nil || !may && !errors.Is(err, node.ErrUnsent) {
+				if may && err != nil || !may && !node.KindOf(err).Untried() {
 					t.Errorf("one that may begin, %v, is told %v", may, err)
 				}
 			})

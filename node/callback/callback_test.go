@@ -100,20 +100,20 @@ func publish(t *testing.T, s *callback.Sink, r node.Record) error {
 }
 
 // deferred returns the error as one that asks for another try.
-func deferred(t *testing.T, err error) *node.DeferredError {
+func deferred(t *testing.T, err error) *node.PublishError {
 	t.Helper()
-	one, ok := errors.AsType[*node.DeferredError](err)
-	if !ok || errors.Is(err, node.ErrRejected) {
+	one, ok := errors.AsType[*node.PublishError](err)
+	if !ok || node.KindOf(err) == node.RecordRejected {
 		t.Fatalf("the result is %v, want that it is tried again", err)
 	}
 	return one
 }
 
 // refused returns the error as one that asks for no other try.
-func refused(t *testing.T, err error) *node.RefusedError {
+func refused(t *testing.T, err error) *node.PublishError {
 	t.Helper()
-	one, ok := errors.AsType[*node.RefusedError](err)
-	if !ok || !errors.Is(err, node.ErrRejected) {
+	one, ok := errors.AsType[*node.PublishError](err)
+	if !ok || node.KindOf(err) != node.RecordRejected {
 		t.Fatalf("the result is %v, want that it is not tried again", err)
 	}
 	return one
@@ -191,7 +191,7 @@ func TestAnswers(t *testing.T) {
 	for _, status := range []int{301, 302, 307, 308, 400, 401, 404, 429, 500, 503} {
 		one := deferred(t, publish(t, s, record(fmt.Sprintf("%s/%d", r.URL, status))))
 		if one.After != 0 || !strings.Contains(one.Error(), fmt.Sprint("answered ", status)) ||
-			errors.Is(one, node.ErrUnsent) {
+			node.KindOf(one).Untried() {
 			t.Errorf("%d: %v, after %v", status, one, one.After)
 		}
 	}
@@ -365,7 +365,7 @@ func TestCalls(t *testing.T) {
 	dead := httptest.NewServer(nil)
 	dead.Close()
 	one := deferred(t, publish(t, s, record(dead.URL)))
-	if strings.Contains(one.Error(), "dial tcp") || !errors.Is(one, node.ErrUnsent) {
+	if strings.Contains(one.Error(), "dial tcp") || !node.KindOf(one).Untried() {
 		t.Errorf("%v: want that nothing was sent, and nothing about the network", one)
 	}
 	_ = publish(t, s, record("https://user@example.com"))
@@ -400,7 +400,7 @@ func TestHostHangs(t *testing.T) {
 	}
 	for range 20 {
 		others.Go(func() {
-			if err := publish(t, s, record("http://hung.localhost"+port)); !errors.Is(err, node.ErrUnsent) {
+			if err := publish(t, s, record("http://hung.localhost"+port)); !node.KindOf(err).Untried() {
 				t.Errorf("a fifth request to the host that hangs: %v", err)
 			}
 		})
@@ -471,11 +471,11 @@ func TestHostStandsBack(t *testing.T) {
 	})
 	s, port := byName(t, r, 200*time.Millisecond)
 	target := "http://hung.localhost" + port
-	if one := deferred(t, publish(t, s, record(target))); errors.Is(one, node.ErrUnsent) || one.After != 0 {
+	if one := deferred(t, publish(t, s, record(target))); node.KindOf(one).Untried() || one.After != 0 {
 		t.Errorf("the first request: %v, after %v", one, one.After)
 	}
 	one := deferred(t, publish(t, s, record(target)))
-	if !errors.Is(one, node.ErrUnsent) || one.After < 500*time.Millisecond || one.After > 3*time.Second {
+	if !node.KindOf(one).Untried() || one.After < 500*time.Millisecond || one.After > 3*time.Second {
 		t.Errorf("%v, after %v: want that nothing is sent for a second or two", one, one.After)
 	}
 	if got := len(r.requests()); got != 1 {

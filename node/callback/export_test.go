@@ -17,12 +17,21 @@ type Hosts struct{ hosts hosts }
 
 // Enter waits for a request's turn. Leave ends it.
 func (h *Hosts) Enter(l Lane, name string, overdue time.Duration) (leave func(unanswered, good bool), err error) {
-	v, err := h.hosts.enter(place{l.Name, name}, &lane{Lane: l}, overdue)
-	if err != nil {
-		return nil, err
+	v, since, why := h.hosts.enter(place{l.Name, name}, &lane{Lane: l}, overdue)
+	if why != nil {
+		return nil, &stoodBackError{*why, since}
 	}
 	return func(unanswered, good bool) { _, _ = v.leave(unanswered, good) }, nil
 }
+
+// stoodBackError is why a request has no turn, with how long its host has stood back.
+type stoodBackError struct {
+	node.PublishError
+
+	since time.Duration
+}
+
+func (s *stoodBackError) Unwrap() error { return &s.PublishError }
 
 // Known returns how many hosts are known.
 func (h *Hosts) Known() int { return len(h.hosts.all) }
@@ -30,8 +39,8 @@ func (h *Hosts) Known() int { return len(h.hosts.all) }
 // Away returns for how long a host has stood back by then, and how long a message is to wait; false if it does not
 // stand back.
 func Away(err error) (since, after time.Duration, away bool) {
-	one, away := errors.AsType[*awayError](err)
-	if !away {
+	one, is := errors.AsType[*stoodBackError](err)
+	if !is || one.Kind != node.PartUnavailable {
 		return 0, 0, false
 	}
 	return one.since, one.After, true
@@ -42,9 +51,7 @@ const MostHosts = mostHosts
 
 // Busy reports whether an error says that a message was put off because its host, or its lane, has enough to do.
 func Busy(err error) bool {
-	_, _, away := Away(err)
-	_, deferred := errors.AsType[*node.DeferredError](err)
-	return deferred && !away && errors.Is(err, node.ErrUnsent)
+	return node.KindOf(err) == node.NotSent
 }
 
 // HostOf returns what host a URL asks, as far as turns are concerned.

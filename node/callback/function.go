@@ -2,7 +2,6 @@ package callback
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,10 +12,10 @@ import (
 )
 
 // Function takes the messages of a lane within this program, in place of a receiver that is asked by HTTP. No error
-// means that the message has come out. A *node.DeferredError says that it is to be tried again, and when at the
-// soonest; an error that is node.ErrRejected says that it is not, and makes it a dead letter; any other error is a
-// failure, and the message is tried again as a request would be, until the lane's RetryFor is over. So is a panic,
-// which ends with the call: the message would end one node after the other otherwise.
+// means that the message has come out. An error that is node.RecordRejected says that it is not to be tried again, and
+// makes it a dead letter; any other error is a failure, and the message is tried again as a request would be, until the
+// lane's RetryFor is over: a *node.PublishError may say when at the soonest. So is a panic, which ends with the call:
+// the message would end one node after the other otherwise.
 //
 // As everything that comes out, a message may be handed over twice, also to two nodes at the same time. Functions are
 // called concurrently, at most the lane's PerHost of them in one node. The context ends with the lane's Timeout. Who
@@ -40,7 +39,7 @@ func (s *Sink) handOver(ctx context.Context, l *lane, function Function, record 
 	h := read(record)
 	turn, err := s.enter(ctx, place{record.Topic, "the function"}, l, &h)
 	if err != nil {
-		return l.unsent(&h, err)
+		return err
 	}
 	m := message(record, &h)
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
@@ -71,14 +70,10 @@ func (s *Sink) handOver(ctx context.Context, l *lane, function Function, record 
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, node.ErrRejected) {
-		return &node.RefusedError{Err: err}
+	if node.KindOf(err) == node.RecordRejected {
+		return &node.PublishError{Kind: node.RecordRejected, Err: err}
 	}
-	deferred := &node.DeferredError{Err: err}
-	if asked, ok := errors.AsType[*node.DeferredError](err); ok {
-		deferred.After = asked.After
-	}
-	return l.verdict(&h, deferred, 0, nil)
+	return l.verdict(&h, &node.PublishError{After: node.FailureOf(err).After, Err: err})
 }
 
 // invoke calls a function, and makes a panic an error.

@@ -52,11 +52,12 @@ func TestFunction(t *testing.T) {
 		"it panicked":  {panics: true, retryFor: time.Hour, deferred: true, said: "panicked: boom", class: "error"},
 		"for too long": {result: failure, said: "since its deadline, and the last time: out of paper", class: "error"},
 		"not so soon": {
-			result: fmt.Errorf("print: %w", &node.DeferredError{Err: failure, After: time.Minute}), retryFor: time.Hour,
+			result: fmt.Errorf("print: %w", &node.PublishError{Err: failure, After: time.Minute}), retryFor: time.Hour,
 			deferred: true, after: time.Minute, said: "print: out of paper", class: "error",
 		},
 		"never": {
-			result: fmt.Errorf("%w: no such printer", node.ErrRejected), retryFor: time.Hour, said: "no such printer",
+			result:   fmt.Errorf("%w: no such printer", node.RecordRejected),
+			retryFor: time.Hour, said: "no such printer",
 			class: "error",
 		},
 	} {
@@ -82,7 +83,7 @@ func TestFunction(t *testing.T) {
 				t.Errorf("the result is %v, want %q", err, c.said)
 			case c.deferred && deferred(t, err).After != c.after:
 				t.Errorf("it is deferred by %v", deferred(t, err).After)
-			case !c.deferred && !errors.Is(err, node.ErrRejected):
+			case !c.deferred && node.KindOf(err) != node.RecordRejected:
 				t.Errorf("it is tried again: %v", err)
 			}
 			if got.Lane != "http:test" || got.ID != "order 17" || got.Attempt != 1 || got.Sequence != 3 ||
@@ -120,7 +121,7 @@ func TestFunctionHangs(t *testing.T) {
 		if took := time.Since(began); took != time.Second || !strings.Contains(deferred(t, err).Error(), "within 1s") {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if err := publish(t, s, record("")); !errors.Is(err, node.ErrUnsent) || called.Load() != 1 {
+		if err := publish(t, s, record("")); !node.KindOf(err).Untried() || called.Load() != 1 {
 			t.Errorf("%d calls, and the second result is %v", called.Load(), err)
 		}
 		close(release)
@@ -168,7 +169,7 @@ func TestClosesWhileItWaits(t *testing.T) {
 		synctest.Wait()
 		for range 2 {
 			asking.Go(func() {
-				if err := ask("waits"); !errors.Is(err, node.ErrUnsent) {
+				if err := ask("waits"); !node.KindOf(err).Untried() {
 					t.Errorf("what waits is told %v", err)
 				}
 			})

@@ -92,19 +92,9 @@ type visit struct {
 	load  *load // of its lane
 }
 
-// awayError says that a host stands back, and for how long it has.
-type awayError struct {
-	node.DeferredError
-
-	since time.Duration
-}
-
-// Unwrap returns what the engine is told.
-func (a *awayError) Unwrap() error { return &a.DeferredError }
-
-// enter waits for a request's turn, or says why it will not come soon: by an *awayError if the host stands back, and
-// otherwise by a *node.DeferredError.
-func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, error) {
+// enter waits for a request's turn, or says why it will not come soon; where that is because the host stands back, also
+// for how long it has.
+func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, time.Duration, *node.PublishError) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one, now, limit := h.get(at), time.Now(), l.PerHost
@@ -112,21 +102,20 @@ func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, error) 
 	full := on.troubled(l, now) && on.running >= l.callers()-l.spare() && now.Sub(one.good) > lately
 	if one.silent > 0 {
 		if one.probing || now.Before(one.probe) || full || on.probes >= l.spare() {
-			return nil, one.standsBack(at, now, overdue)
+			return nil, now.Sub(one.since), one.standsBack(at, now, overdue)
 		}
 		one.probing = true
-		return h.begin(one, at, true), nil
+		return h.begin(one, at, true), 0, nil
 	}
 	if full {
 		h.forget(one, at)
-		return nil, &node.DeferredError{Err: fmt.Errorf(
-			"%w: too many requests of the lane are under way to hosts that do not answer", node.ErrUnsent)}
+		return nil, 0, unsent("too many requests of the lane are under way to hosts that do not answer")
 	}
 	if one.running < limit {
 		if one.running == 0 {
 			one.moved = now
 		}
-		return h.begin(one, at, false), nil
+		return h.begin(one, at, false), 0, nil
 	}
 	wait := &turn{come: make(chan struct{})}
 	one.waiting = append(one.waiting, wait)
@@ -134,8 +123,7 @@ func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, error) 
 		left := min(one.moved.Add(patience).Sub(now), until.Sub(now))
 		if left <= 0 {
 			one.waiting = slices.DeleteFunc(one.waiting, func(t *turn) bool { return t == wait })
-			return nil, &node.DeferredError{Err: fmt.Errorf(
-				"%w: %d requests to %s are under way already", node.ErrUnsent, limit, at.host)}
+			return nil, 0, unsent("%d requests to %s are under way already", limit, at.host)
 		}
 		h.mu.Unlock()
 		timer := time.NewTimer(left)
@@ -148,9 +136,10 @@ func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, error) 
 		select {
 		case <-wait.come:
 			if wait.visit == nil {
-				return nil, one.standsBack(at, time.Now(), overdue)
+				now := time.Now()
+				return nil, now.Sub(one.since), one.standsBack(at, now, overdue)
 			}
-			return wait.visit, nil
+			return wait.visit, 0, nil
 		default:
 		}
 	}
@@ -237,12 +226,14 @@ func (h *host) idle() bool { return h.running == 0 && len(h.waiting) == 0 }
 
 // standsBack says that nothing is sent to a host for now. The messages come back when it has been asked once more, and
 // not all at the same instant; the longer they are overdue, the later: each of them is a claim for nothing.
-func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error {
+func (h *host) standsBack(at place, now time.Time, overdue time.Duration) *node.PublishError {
 	wait := max(h.probe.Sub(now), probeMin, min(overdue/4, longestWait))
-	return &awayError{since: now.Sub(h.since), DeferredError: node.DeferredError{
-		Err:   &node.UnavailableError{Part: at.host},
-		After: wait + rand.N(wait),
-	}}
+	return &node.PublishError{Kind: node.PartUnavailable, Part: at.host, After: wait + rand.N(wait)}
+}
+
+// unsent says why a message was not tried.
+func unsent(format string, arguments ...any) *node.PublishError {
+	return &node.PublishError{Kind: node.NotSent, Err: fmt.Errorf("not sent: "+format, arguments...)}
 }
 
 // leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit, and good that

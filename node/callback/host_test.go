@@ -1,7 +1,6 @@
 package callback_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -38,7 +37,7 @@ func TestBurstIsNoFailure(t *testing.T) {
 	})
 	<-begun
 	for range 3 {
-		if one := deferred(t, publish(t, s, record(r.URL))); !errors.Is(one, node.ErrUnsent) {
+		if one := deferred(t, publish(t, s, record(r.URL))); !node.KindOf(one).Untried() {
 			t.Errorf("%v, want that nothing was sent", one)
 		}
 	}
@@ -58,12 +57,12 @@ func TestOverdueIsNotGivenUpUnsent(t *testing.T) {
 	deadline := time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339Nano)
 	late := record(dead.URL, node.HeaderURL, dead.URL)
 	late.Headers = append(late.Headers, node.Header{Name: node.HeaderDeadline, Value: []byte(deadline)})
-	if one := deferred(t, publish(t, s, late)); !errors.Is(one, node.ErrUnsent) {
+	if one := deferred(t, publish(t, s, late)); !node.KindOf(one).Untried() {
 		t.Errorf("the first try: %v", one)
 	}
 	for began := time.Now(); ; wait(t.Context(), 20*time.Millisecond) {
 		err := publish(t, s, late)
-		if errors.Is(err, node.ErrRejected) {
+		if node.KindOf(err) == node.RecordRejected {
 			if took := time.Since(began); took < l.Timeout/2 {
 				t.Errorf("it is given up %v after the host was seen to be away", took)
 			}
@@ -101,14 +100,17 @@ func TestAwayIsNoFailureAtFirst(t *testing.T) {
 	l := local()
 	l.RetryFor, l.Timeout = 0, 300*time.Millisecond
 	s := sink(t, l)
-	if one := refused(t, publish(t, s, record(r.URL))); errors.Is(one, node.ErrUnsent) {
+	if one := refused(t, publish(t, s, record(r.URL))); node.KindOf(one).Untried() {
 		t.Errorf("the first request: %v", one)
 	}
-	if one := deferred(t, publish(t, s, record(r.URL))); !errors.Is(one, node.ErrUnsent) {
+	if one := deferred(t, publish(t, s, record(r.URL))); !node.KindOf(one).Untried() {
 		t.Errorf("right after it: %v", one)
 	}
 	for tries := 1; ; tries++ {
-		if err := publish(t, s, record(r.URL)); errors.Is(err, node.ErrRejected) {
+		if err := publish(t, s, record(r.URL)); node.KindOf(err) == node.RecordRejected {
+			if part := node.FailureOf(err).Part; part == "" {
+				t.Error("it is given up as if its host had answered")
+			}
 			break
 		}
 		if tries > 100 {
@@ -147,7 +149,7 @@ func TestCallersForHostsThatAnswer(t *testing.T) {
 	if err := publish(t, s, record("http://good.localhost"+port)); err != nil {
 		t.Fatal(err)
 	}
-	if one := deferred(t, publish(t, s, record("http://reset.localhost"+port))); errors.Is(one, node.ErrUnsent) {
+	if one := deferred(t, publish(t, s, record("http://reset.localhost"+port))); node.KindOf(one).Untried() {
 		t.Errorf("a connection that is lost: %v", one)
 	}
 	var hanging sync.WaitGroup
@@ -174,7 +176,7 @@ func TestCallersForHostsThatAnswer(t *testing.T) {
 	away(1) // one request without an answer is nothing to go by
 	for _, host := range []string{"new", "reset"} {
 		one := deferred(t, publish(t, s, record("http://"+host+".localhost"+port)))
-		if !errors.Is(one, node.ErrUnsent) || !strings.Contains(one.Error(), "too many requests of the lane") {
+		if !node.KindOf(one).Untried() || !strings.Contains(one.Error(), "too many requests of the lane") {
 			t.Errorf("%s, while six callers wait for hosts that hang: %v", host, one)
 		}
 	}

@@ -227,8 +227,8 @@ func TestStandsBackIsAPart(t *testing.T) {
 		s := newStreet(t, 1)
 		s.fails("a")
 		_, err := s.Enter(s.lane, "a", 0)
-		u, is := errors.AsType[*node.UnavailableError](err)
-		if !is || u.Part != "a" || !errors.Is(err, node.ErrUnsent) {
+		u, is := errors.AsType[*node.PublishError](err)
+		if !is || u.Part != "a" || !node.KindOf(err).Untried() {
 			t.Errorf("%v, want that part a does not answer, and that nothing was sent", err)
 		}
 	})

@@ -181,7 +181,7 @@ func (s *Sink) Close() {
 }
 
 // Publish implements node.Sink. Each record is one request; all are made at the same time. An error is a
-// *node.DeferredError or a *node.RefusedError.
+// *node.PublishError: what is not RecordRejected is to be tried again.
 func (s *Sink) Publish(ctx context.Context, records []node.Record) []error {
 	errs := make([]error, len(records))
 	var running sync.WaitGroup
@@ -213,12 +213,12 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	})
 	request, err := l.request(ctx, record, h, s.config.Agent)
 	if err != nil {
-		return &node.RefusedError{Err: err}
+		return &node.PublishError{Kind: node.RecordRejected, Err: err}
 	}
 	at := place{record.Topic, hostOf(request.URL)}
 	turn, err := s.enter(ctx, at, l, &h)
 	if err != nil {
-		return l.unsent(&h, err)
+		return err
 	}
 	limit := time.AfterFunc(l.Timeout, cancel) // from now on: it may have waited for its turn
 	began := time.Now()
@@ -230,59 +230,60 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	away, standsBack := turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
 	attempt, _ := strconv.Atoi(h.attempt)
 	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
+	failed := &node.PublishError{After: after, Status: status, Answer: answer}
 	switch {
 	case err != nil && !timely && reached.Load():
-		err = fmt.Errorf("%s did not answer within %v", at.host, l.Timeout)
+		failed.Err = fmt.Errorf("%s did not answer within %v", at.host, l.Timeout)
 	case err != nil && !timely:
-		err = fmt.Errorf("%w: there was no connection to %s within %v", node.ErrUnsent, at.host, l.Timeout)
+		failed.Kind, failed.Err = node.NotSent, fmt.Errorf("not sent: there was no connection to %s within %v",
+			at.host, l.Timeout)
 	case err != nil && !reached.Load():
-		err = fmt.Errorf("%w: %s cannot be reached: %w", node.ErrUnsent, at.host, plain(err))
+		failed.Kind, failed.Err = node.NotSent, fmt.Errorf("not sent: %s cannot be reached: %w", at.host, plain(err))
 	case err != nil:
-		err = fmt.Errorf("the connection to %s was lost: %w", at.host, plain(err))
+		failed.Err = fmt.Errorf("the connection to %s was lost: %w", at.host, plain(err))
 	case status/100 == 2:
 		return nil
 	default:
-		err = fmt.Errorf("%s answered %d %s", at.host, status, http.StatusText(status))
+		failed.Err = fmt.Errorf("%s answered %d %s", at.host, status, http.StatusText(status))
 	}
 	if standsBack {
-		err = &unavailableError{err, node.UnavailableError{
-			Part: at.host, Sent: !errors.Is(err, node.ErrUnsent),
-		}}
+		failed.Part = at.host
+		if failed.Kind == node.NotSent {
+			failed.Kind = node.PartUnavailable
+		}
 	}
-	var deferred error = &node.DeferredError{Err: err, After: after}
 	switch {
 	case status == http.StatusGone:
-		return &node.RefusedError{Err: err, Status: status, Answer: answer}
-	case errors.Is(err, node.ErrUnsent) && away < l.Timeout:
-		return deferred // see unsent
+		failed.Kind = node.RecordRejected
+		return failed
+	case failed.Kind != node.OutcomeUnknown && away < l.Timeout:
+		return failed // see enter
 	}
-	return l.verdict(&h, deferred, status, answer)
+	return l.verdict(&h, failed)
 }
 
-// unavailableError is why a request failed, and says that its host does not answer.
-type unavailableError struct {
-	error
-
-	unavailable node.UnavailableError
-}
-
-// Unwrap returns both.
-func (u *unavailableError) Unwrap() []error { return []error{u.error, &u.unavailable} }
-
-// enter waits for a request's turn, see hosts.enter. A lane that has closed meanwhile lets nothing begin any more: the
-// message was not tried, and waits for the next opening.
+// enter waits for a request's turn, see hosts.enter, or says what becomes of a message whose turn did not come. A lane
+// that has closed meanwhile lets nothing begin any more: the message was not tried, and waits for the next opening.
+//
+// What was not sent has not failed: a burst for a host that takes its time would otherwise be given up where the lane
+// tries nothing again, and so would what has waited for longer than RetryFor because its lane was paused, or no node
+// was up. It is over only where the host has answered nobody for as long as a request may take. The same goes for one
+// for which no connection could be made.
 func (s *Sink) enter(ctx context.Context, at place, l *lane, h *headers) (*visit, error) {
-	turn, err := s.hosts.enter(at, l, overdue(h))
-	if err == nil && s.config.Open != nil && !s.config.Open(at.lane) {
+	turn, away, why := s.hosts.enter(at, l, overdue(h))
+	switch {
+	case why != nil && away < l.Timeout:
+		return nil, why
+	case why != nil:
+		return nil, l.verdict(h, why)
+	case s.config.Open != nil && !s.config.Open(at.lane):
 		turn.pass()
-		return nil, &node.DeferredError{Err: fmt.Errorf("%w: the lane has closed", node.ErrUnsent)}
-	}
-	if err == nil && !node.Begins(ctx) {
+		return nil, unsent("the lane has closed")
+	case !node.Begins(ctx):
 		turn.pass()
-		return nil, &node.DeferredError{Err: fmt.Errorf("%w: it has waited for too long for the pace of its lane",
-			node.ErrUnsent)}
+		return nil, unsent("it has waited for too long for the pace of its lane")
 	}
-	return turn, err
+	return turn, nil
 }
 
 // overdue returns how long ago a message was due.
@@ -296,27 +297,15 @@ func overdue(h *headers) time.Duration {
 
 // verdict says what becomes of a message that was not delivered: it is tried again as long as the lane's RetryFor is
 // not over.
-func (l *lane) verdict(h *headers, err error, status int, answer []byte) error {
+func (l *lane) verdict(h *headers, failed *node.PublishError) error {
 	deadline, none := node.ParseDeadline([]byte(h.deadline), node.EpochRejected)
 	if none != nil || time.Now().Before(deadline.Add(l.RetryFor)) {
-		return err
+		return failed
 	}
-	return &node.RefusedError{
-		Err:    fmt.Errorf("it has failed for %v since its deadline, and the last time: %w", l.RetryFor, err),
-		Status: status, Answer: answer,
+	return &node.PublishError{
+		Kind: node.RecordRejected, Part: failed.Part, Status: failed.Status, Answer: failed.Answer,
+		Err: fmt.Errorf("it has failed for %v since its deadline, and the last time: %w", l.RetryFor, failed),
 	}
-}
-
-// unsent says what becomes of a message that was not sent, because its turn did not come. It has not failed: a burst
-// for a host that takes its time would otherwise be given up where the lane tries nothing again, and so would what has
-// waited for longer than RetryFor because its lane was paused, or no node was up. It is over only where the host has
-// answered nobody for as long as a request may take. The same goes for one for which no connection could be made.
-func (l *lane) unsent(h *headers, err error) error {
-	away, is := errors.AsType[*awayError](err)
-	if !is || away.since < l.Timeout {
-		return err
-	}
-	return l.verdict(h, err, 0, nil)
 }
 
 // send makes a request, and reads as much of the answer as is of any use. It calls answered when the status is known.

@@ -3,7 +3,6 @@ package horae_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -92,7 +91,8 @@ func (w *live) work() {
 func (w *live) send(m *node.Message) {
 	w.t.Helper()
 	record := node.Record{Topic: m.Lane, Key: m.Key, Value: m.Value, Headers: m.Headers}
-	if err := w.sink.Publish(w.t.Context(), []node.Record{record})[0]; err != nil && !errors.Is(err, node.ErrRejected) {
+	err := w.sink.Publish(w.t.Context(), []node.Record{record})[0]
+	if err != nil && node.KindOf(err) != node.RecordRejected {
 		w.t.Fatal(err)
 	}
 	ref := node.Ref{ID: m.ID, Lane: m.Lane, Incarnation: m.Incarnation}
@@ -116,7 +116,7 @@ func (w *live) Publish(_ context.Context, records []node.Record) []error {
 		}
 		if path, own := strings.CutPrefix(url, base); own {
 			if status, text := w.ask(method, "/"+path, string(records[i].Value)); status != http.StatusOK {
-				errs[i] = &node.DeferredError{Err: fmt.Errorf("answered %d %s", status, text)}
+				errs[i] = &node.PublishError{Err: fmt.Errorf("answered %d %s", status, text)}
 			}
 			continue
 		}
@@ -342,7 +342,7 @@ func TestReadmeNoOperation(t *testing.T) {
 // what waits, and goes.
 func TestReadmeFailuresAndDraining(t *testing.T) {
 	w := begin(t)
-	w.refuse["http://gone/"] = &node.RefusedError{Err: fmt.Errorf("gone answered 410 Gone")}
+	w.refuse["http://gone/"] = &node.PublishError{Kind: node.RecordRejected, Err: fmt.Errorf("gone answered 410 Gone")}
 	q := w.queue("q", "sync", "always", `,"shouldDrain":true`)
 	first := w.task(q, w.action("http://gone/"), "")
 	second := w.task(q, w.action("http://x/"), "")

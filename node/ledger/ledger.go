@@ -145,7 +145,7 @@ const MaxEntryBytes = 900 << 10
 // RefusedError says which outputs of a transaction their topics refuse. Kafka refuses batches: several outputs of one
 // topic may be blamed for one of them.
 type RefusedError struct {
-	// Errs has an element for each output: node.ErrRejected, node.ErrNoTopic, a *node.UnavailableError where its
+	// Errs has an element for each output: node.RecordRejected, node.TopicMissing, a *node.PublishError where its
 	// partition does not answer, or nil where it is not to blame.
 	Errs []error
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"errors"
 	"strconv"
 	"time"
 
@@ -131,7 +130,7 @@ func (m *Metrics) unpublished(e node.Unpublished) {
 	for i := range e.Messages {
 		m.count("chronos_unpublished_total", 1, m.label(e.Messages[i].Lane), strconv.FormatBool(e.Permanent))
 	}
-	if !e.Permanent && !errors.Is(e.Err, node.ErrUnsent) {
+	if !e.Permanent && !node.KindOf(e.Err).Untried() {
 		m.count("chronos_duplicate_risk_total", len(e.Messages), "unknown_outcome")
 	}
 }

@@ -56,7 +56,7 @@ func TestSettlingIsCounted(t *testing.T) {
 	m := metrics.New(node.Default(), "test")
 	inner := &settles{}
 	ports := m.Ports(node.Ports{Clock: system.New(), Settling: inner})
-	for _, inner.errs = range [][]error{{nil, node.ErrUnsent}, {node.ErrUnsent}} {
+	for _, inner.errs = range [][]error{{nil, node.NotSent}, {node.NotSent}} {
 		_, errs := ports.Settling.Fire(t.Context(), make([]node.Record, len(inner.errs)), nil)
 		if len(errs) != len(inner.errs) {
 			t.Errorf("the results are %v", errs)

@@ -342,7 +342,7 @@ func TestEvents(t *testing.T) {
 			{MessageID: node.MessageID{Lane: "out"}, Action: node.Cancel, Outcome: node.TooLate},
 			{MessageID: node.MessageID{Lane: "out"}, Action: node.FireNow, Outcome: node.FiredNow},
 		}},
-		node.Unpublished{Messages: messages("out", 2), Err: node.ErrNoTopic, Permanent: true},
+		node.Unpublished{Messages: messages("out", 2), Err: node.TopicMissing, Permanent: true},
 		node.Unpublished{Messages: messages("out", 3), Err: errFake},
 		node.Suspected{Claims: append(claims("out", 2), claims("of another configuration", 1)...)},
 		node.Abandoned{Claims: claims("out", 4)},

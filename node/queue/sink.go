@@ -103,7 +103,7 @@ func (s *Sink) expanded(r *node.Record) node.Record {
 
 // tell tells the store what became of a request, and returns what the engine is to hear of it.
 func (s *Sink) tell(ctx context.Context, r *node.Record, published error) error {
-	refused := errors.Is(published, node.ErrRejected)
+	refused := node.KindOf(published) == node.RecordRejected
 	if r.Topic != Lane || published != nil && !refused {
 		return published
 	}
@@ -119,12 +119,12 @@ func (s *Sink) tell(ctx context.Context, r *node.Record, published error) error 
 	case is:
 		return closed(refusal)
 	default:
-		return &node.DeferredError{Err: fmt.Errorf("tell the store what became of a task: %w", err)}
+		return &node.PublishError{Err: fmt.Errorf("tell the store what became of a task: %w", err)}
 	}
 }
 
 // closed has a message tried again a while later, because the store takes nothing in.
-func closed(refusal *Refusal) error { return &node.DeferredError{Err: refusal, After: time.Second} }
+func closed(refusal *Refusal) error { return &node.PublishError{Err: refusal, After: time.Second} }
 
 // outcome returns the command that tells the store what became of a request; nil for one that does not matter to it.
 func outcome(r *node.Record, published error) Command {
@@ -169,10 +169,15 @@ func answered(err error) error {
 	case is && refusal.Code == Closed:
 		return closed(refusal)
 	case is:
-		return &node.RefusedError{Err: refusal}
+		return rejected("%w", refusal)
 	default:
-		return &node.DeferredError{Err: err}
+		return &node.PublishError{Err: err}
 	}
+}
+
+// rejected says that a message is not to be tried again, and why.
+func rejected(format string, arguments ...any) error {
+	return &node.PublishError{Kind: node.RecordRejected, Err: fmt.Errorf(format, arguments...)}
 }
 
 // arrive brings a task to the store: its execution is the record that it is.
@@ -180,7 +185,7 @@ func (s *Sink) arrive(ctx context.Context, r *node.Record) error {
 	name := header(r, node.HeaderQueue)
 	t := Task{Inline: &Action{Topic: header(r, node.HeaderTaskTopic), Key: r.Key, Payload: r.Value}}
 	wrong := func(what, value string, err error) error {
-		return &node.RefusedError{Err: fmt.Errorf("the %s %q of a task: %w", what, value, err)}
+		return rejected("the %s %q of a task: %w", what, value, err)
 	}
 	var err error
 	if t.ID, err = uuid.Parse(header(r, node.HeaderTask)); err != nil {
@@ -236,12 +241,12 @@ func (s *Sink) named(ctx context.Context, name string) (uuid.UUID, error) {
 func (s *Sink) complete(ctx context.Context, r *node.Record) error {
 	task, err := uuid.Parse(header(r, node.HeaderTask))
 	if err != nil {
-		return &node.RefusedError{Err: fmt.Errorf("the UUID of a task that is complete: %w", err)}
+		return rejected("the UUID of a task that is complete: %w", err)
 	}
 	end := End{Task: task, Failed: header(r, node.HeaderTaskStatus) == node.TaskFailure}
 	if run := header(r, node.HeaderTaskRun); run != "" {
 		if end.Run, err = uuid.Parse(run); err != nil {
-			return &node.RefusedError{Err: fmt.Errorf("the run of a task that is complete: %w", err)}
+			return rejected("the run of a task that is complete: %w", err)
 		}
 	}
 	if end.Failed {

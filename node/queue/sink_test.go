@@ -38,7 +38,7 @@ func (w *world) publish(sink *queue.Sink) (last error) {
 			node.Header{Name: node.HeaderID, Value: []byte(row.ID)},
 			node.Header{Name: node.HeaderAttempt, Value: []byte("1")})}
 		last = sink.Publish(context.Background(), []node.Record{record})[0]
-		if last != nil && !errors.Is(last, node.ErrRejected) {
+		if last != nil && node.KindOf(last) != node.RecordRejected {
 			continue
 		}
 		if _, err := w.Settle(context.Background(), node.Removals(row.Ref())); err != nil {
@@ -90,7 +90,7 @@ func TestSinkTells(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.want(w.runs(23), "Running")
-	next.err = &node.RefusedError{Err: errors.New("it is gone"), Status: 410}
+	next.err = &node.PublishError{Kind: node.RecordRejected, Err: errors.New("it is gone"), Status: 410}
 	_ = w.publish(sink)
 	w.want(w.runs(23), "Failure")
 	tasks, _ := w.Tasks(t.Context(), queue.Filter{ID: id(23), Limit: 1})
@@ -119,7 +119,7 @@ func TestSinkClosed(t *testing.T) {
 	if _, err := w.Pause(t.Context(), node.Pause{Lane: node.Intake}); err != nil {
 		t.Fatal(err)
 	}
-	deferred, is := errors.AsType[*node.DeferredError](w.publish(sink))
+	deferred, is := errors.AsType[*node.PublishError](w.publish(sink))
 	if !is || deferred.After == 0 {
 		t.Errorf("%v", deferred)
 	}
@@ -128,7 +128,8 @@ func TestSinkClosed(t *testing.T) {
 		{Name: node.HeaderTask, Value: []byte(id(22).String())},
 		{Name: node.HeaderTaskTopic, Value: []byte("out")},
 	}}
-	if err := sink.Publish(t.Context(), []node.Record{arrival})[0]; errors.Is(err, node.ErrRejected) || err == nil {
+	err := sink.Publish(t.Context(), []node.Record{arrival})[0]
+	if node.KindOf(err) == node.RecordRejected || err == nil {
 		t.Errorf("a task that arrives: %v", err)
 	}
 	if _, err := w.Resume(t.Context(), node.Intake); err != nil {
@@ -171,7 +172,8 @@ func TestSinkRecords(t *testing.T) {
 	if rows[0].Key == nil || rows[0].Headers[1].Value != nil {
 		t.Error("null and empty were confused")
 	}
-	if err := arrives(22, "nowhere"); !errors.Is(err, node.ErrRejected) || !strings.Contains(err.Error(), "nowhere") {
+	err := arrives(22, "nowhere")
+	if node.KindOf(err) != node.RecordRejected || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("a queue that is not there: %v", err)
 	}
 	if err := arrives(22, id(10).String()); err != nil {
@@ -188,7 +190,7 @@ func TestSinkRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(w.runs(22), "Failure")
-	if err := complete(99); !errors.Is(err, node.ErrRejected) {
+	if err := complete(99); node.KindOf(err) != node.RecordRejected {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }
@@ -342,7 +344,7 @@ func TestRecordsNameQueues(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Queue != q.ID {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if _, err := arrive(uuid.Nil.String()); !errors.Is(err, node.ErrRejected) {
+	if _, err := arrive(uuid.Nil.String()); node.KindOf(err) != node.RecordRejected {
 		t.Errorf("the UUID of zeros: %v", err)
 	}
 }
@@ -474,7 +476,8 @@ func TestSinkRecordOfTaskThatWaits(t *testing.T) {
 	if got := w.queue(10).Pending; got != 2 {
 		t.Errorf("%d tasks wait, want 2", got)
 	}
-	if err := record(21, "other"); !errors.Is(err, node.ErrRejected) || !strings.Contains(err.Error(), "Running") {
+	err := record(21, "other")
+	if node.KindOf(err) != node.RecordRejected || !strings.Contains(err.Error(), "Running") {
 		t.Errorf("a record of a task that runs: %v", err)
 	}
 }

@@ -76,13 +76,13 @@ func saidByKafka(err error) string {
 	switch {
 	case errors.Is(err, kerr.NotEnoughReplicas), errors.Is(err, kerr.NotEnoughReplicasAfterAppend):
 		return "a partition has fewer in-sync replicas than min.insync.replicas asks for: a broker is away"
-	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, node.ErrNoTopic):
+	case errors.Is(err, kerr.UnknownTopicOrPartition), node.KindOf(err) == node.TopicMissing:
 		return "there is no such topic: create it, or correct its name in the settings"
 	case errors.Is(err, kerr.LeaderNotAvailable), errors.Is(err, kerr.NotLeaderForPartition):
 		return "a partition has no leader at the moment"
 	case errors.As(err, &refusal):
 		return "Kafka says \"" + strings.TrimSuffix(refusal.Description, ".") + "\" (" + refusal.Message + ")"
-	case errors.Is(err, node.ErrRejected):
+	case node.KindOf(err) == node.RecordRejected:
 		return "Kafka rejects the message: " + oneLine(err)
 	}
 	return ""

@@ -241,7 +241,7 @@ func TestJournalTakeover(t *testing.T) {
 
 	j.own(stores[1])
 	j.fire(stores[1], j.claim(stores[1], 50), nil)
-	j.fire(stores[0], held, node.ErrUnsent) // of its claims the peer knows nothing, and need not
+	j.fire(stores[0], held, node.NotSent) // of its claims the peer knows nothing, and need not
 	again, err := stores[0].Take(t.Context(), request)
 	if err != nil || !again.Refused[0] {
 		t.Fatalf("the node that has lost the partition takes in: %+v, %v", again, err)

@@ -29,26 +29,27 @@ func TestCauses(t *testing.T) {
 		})
 	}
 	for want, err := range map[string]error{
-		"it refuses connections":                       dial(syscall.ECONNREFUSED),
-		"there is no way to its host":                  dial(syscall.EHOSTUNREACH),
-		"the name of its host cannot be resolved":      dial(&net.DNSError{Err: "no such host", Name: "db.secret"}),
-		"it does not answer in time":                   dial(context.DeadlineExceeded),
-		"it has closed the connection":                 dial(io.ErrUnexpectedEOF),
-		"it is starting or stopping":                   dial(&pgconn.PgError{Code: "57P03"}),
-		"it has no connection left":                    dial(&pgconn.PgError{Code: "53300"}),
-		"it is a standby, or read-only":                dial(&pgconn.PgError{Code: "25006"}),
-		`Postgres says "no space" (53200)`:             dial(&pgconn.PgError{Code: "53200", Message: "no space"}),
-		"set the right password":                       dial(&pgconn.PgError{Code: "28P01", Message: "no"}),
-		"fewer in-sync replicas":                       fmt.Errorf("publish: %w", kerr.NotEnoughReplicas),
-		"there is no such topic":                       fmt.Errorf("publish: %w", node.ErrNoTopic),
-		`larger than the max message size`:             fmt.Errorf("x: %w: %w", node.ErrRejected, kerr.MessageTooLarge),
+		"it refuses connections":                  dial(syscall.ECONNREFUSED),
+		"there is no way to its host":             dial(syscall.EHOSTUNREACH),
+		"the name of its host cannot be resolved": dial(&net.DNSError{Err: "no such host", Name: "db.secret"}),
+		"it does not answer in time":              dial(context.DeadlineExceeded),
+		"it has closed the connection":            dial(io.ErrUnexpectedEOF),
+		"it is starting or stopping":              dial(&pgconn.PgError{Code: "57P03"}),
+		"it has no connection left":               dial(&pgconn.PgError{Code: "53300"}),
+		"it is a standby, or read-only":           dial(&pgconn.PgError{Code: "25006"}),
+		`Postgres says "no space" (53200)`:        dial(&pgconn.PgError{Code: "53200", Message: "no space"}),
+		"set the right password":                  dial(&pgconn.PgError{Code: "28P01", Message: "no"}),
+		"fewer in-sync replicas":                  fmt.Errorf("publish: %w", kerr.NotEnoughReplicas),
+		"there is no such topic":                  fmt.Errorf("publish: %w", node.TopicMissing),
+		`larger than the max message size`: fmt.Errorf("x: %w: %w",
+			node.RecordRejected, kerr.MessageTooLarge),
 		"grant it Read and Describe":                   fmt.Errorf("poll: %w", kerr.TopicAuthorizationFailed),
 		"the log of the node has the error":            errors.New("user=chronos database=secret"),
 		"a partition has no leader at the moment":      kerr.LeaderNotAvailable,
 		"it took too long, and was told to give up":    &pgconn.PgError{Code: "57014"},
 		"its disk is full":                             &pgconn.PgError{Code: "53100"},
 		"its schema is not the one":                    &pgconn.PgError{Code: "42P01"},
-		"Kafka rejects the message: it has no key: re": fmt.Errorf("it has no key: %w", node.ErrRejected),
+		"Kafka rejects the message: it has no key: re": fmt.Errorf("it has no key: %w", node.RecordRejected),
 	} {
 		got := service.Cause(err)
 		if !strings.Contains(got, want) || strings.Contains(got, "secret") || strings.Contains(got, "10.0.0.5") ||
@@ -64,7 +65,7 @@ func TestCauseNamesItsSystem(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		fmt.Errorf("the connection to a.example was lost: %w", syscall.ECONNRESET), io.EOF, context.DeadlineExceeded,
-		fmt.Errorf("%w: refused", node.ErrRejected), syscall.ECONNREFUSED,
+		fmt.Errorf("%w: refused", node.RecordRejected), syscall.ECONNREFUSED,
 	} {
 		if got := service.CauseOn("out", err); !strings.HasPrefix(got, "Kafka ") {
 			t.Errorf("%v on a topic: %q", err, got)

@@ -120,7 +120,7 @@ func TestOverdueSaysWhy(t *testing.T) {
 		"the topic is missing": {
 			func(j *journal) {
 				j.Observe(node.Unpublished{
-					Messages: []node.Message{{Lane: "out"}}, Err: node.ErrNoTopic, Permanent: true,
+					Messages: []node.Message{{Lane: "out"}}, Err: node.TopicMissing, Permanent: true,
 				})
 			},
 			func() outlook.Outlook { return looked(5, time.Minute) },
@@ -255,7 +255,7 @@ func TestLatenessIsOneLineAMinute(t *testing.T) {
 func TestUnpublishedIsSaidBeforeTheEnd(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		failed := node.Failed{Operation: node.Fire, Port: node.PortSink, Lane: "out", Call: "publish", Err: errRefused}
-		lost := node.Unpublished{Messages: []node.Message{{Lane: "out"}}, Err: node.ErrNoTopic, Permanent: true}
+		lost := node.Unpublished{Messages: []node.Message{{Lane: "out"}}, Err: node.TopicMissing, Permanent: true}
 		j.Observe(failed)
 		j.Observe(lost)
 		pass(time.Second)

@@ -46,7 +46,7 @@ func (c *creator) observe(event node.Event) {
 			}
 		}
 	case node.Failed:
-		if e.Port == node.PortSink && errors.Is(e.Err, node.ErrNoTopic) {
+		if e.Port == node.PortSink && node.KindOf(e.Err) == node.TopicMissing {
 			c.want(e.Lane, true)
 		}
 	}

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -310,11 +309,11 @@ func name(operation, destination string) string {
 // errorType says what sort of error a publish has met.
 func errorType(err error) string {
 	switch {
-	case errors.Is(err, node.ErrRejected):
+	case node.KindOf(err) == node.RecordRejected:
 		return "rejected"
-	case errors.Is(err, node.ErrNoTopic):
+	case node.KindOf(err) == node.TopicMissing:
 		return "no_topic"
-	case errors.Is(err, node.ErrUnsent):
+	case node.KindOf(err).Untried():
 		return "not_sent"
 	default:
 		return "unknown_outcome"

@@ -279,9 +279,9 @@ func TestTroubles(t *testing.T) {
 		node.Rejected{Record: record, Reason: node.InvalidDeadline, Detail: `it is "secret"`},
 		node.Enqueued{Messages: []node.Message{copied}}, // the copy of what was rejected
 		node.DeadLettered{Messages: []node.Message{copied, refused}},
-		node.Unpublished{Messages: []node.Message{late}, Err: fmt.Errorf("a\n b: %w", node.ErrNoTopic)},
-		node.Unpublished{Messages: []node.Message{late}, Err: node.ErrUnsent},
-		node.Unpublished{Messages: []node.Message{late}, Err: node.ErrRejected},
+		node.Unpublished{Messages: []node.Message{late}, Err: fmt.Errorf("a\n b: %w", node.TopicMissing)},
+		node.Unpublished{Messages: []node.Message{late}, Err: node.NotSent},
+		node.Unpublished{Messages: []node.Message{late}, Err: node.RecordRejected},
 		node.Unpublished{Messages: []node.Message{late}, Err: io.ErrUnexpectedEOF},
 		node.CaughtUp{},
 	} {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -270,7 +269,7 @@ type timeoutIsSuccess struct{ node.Sink }
 func (b timeoutIsSuccess) Publish(ctx context.Context, records []node.Record) []error {
 	errs := b.Sink.Publish(ctx, records)
 	for i, err := range errs {
-		known := errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrUnsent)
+		known := node.KindOf(err).Permanent() || node.KindOf(err).Untried()
 		if !known {
 			errs[i] = nil
 		}
@@ -338,11 +337,11 @@ func (b *failureOfAll) Publish(ctx context.Context, records []node.Record) []err
 	off := time.Now().Before(b.until)
 	b.mu.Unlock()
 	if off {
-		return slices.Repeat([]error{node.ErrUnsent}, len(records))
+		return slices.Repeat([]error{node.NotSent}, len(records))
 	}
 	errs := b.Sink.Publish(ctx, records)
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, node.ErrRejected) {
+		if err != nil && node.KindOf(err) != node.RecordRejected {
 			b.mu.Lock()
 			b.until = time.Now().Add(while)
 			b.mu.Unlock()
@@ -446,7 +445,7 @@ type refusedIsSuccess struct{ node.Sink }
 func (b refusedIsSuccess) Publish(ctx context.Context, records []node.Record) []error {
 	errs := b.Sink.Publish(ctx, records)
 	for i, err := range errs {
-		if !errors.Is(err, node.ErrUnsent) {
+		if !node.KindOf(err).Untried() {
 			errs[i] = nil
 		}
 	}
@@ -459,8 +458,8 @@ type givenUpEarly struct{ node.Sink }
 func (b givenUpEarly) Publish(ctx context.Context, records []node.Record) []error {
 	errs := b.Sink.Publish(ctx, records)
 	for i, err := range errs {
-		if err != nil && !errors.Is(err, node.ErrUnsent) {
-			errs[i] = &node.RefusedError{Err: err}
+		if err != nil && !node.KindOf(err).Untried() {
+			errs[i] = &node.PublishError{Kind: node.RecordRejected, Err: err}
 		}
 	}
 	return errs
@@ -472,7 +471,7 @@ type givenUpForNothing struct{ node.Sink }
 func (b givenUpForNothing) Publish(ctx context.Context, records []node.Record) []error {
 	errs := b.Sink.Publish(ctx, records)
 	for i, err := range errs {
-		if errors.Is(err, node.ErrRejected) {
+		if node.KindOf(err) == node.RecordRejected {
 			errs[i] = nil
 		}
 	}
@@ -507,7 +506,7 @@ func (b sentApart) Fire(ctx context.Context, records []node.Record, next []node.
 	settled, errs := b.Settling.Fire(ctx, records, next)
 	var failed []node.Record
 	for i, err := range errs {
-		known := errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrGone)
+		known := node.KindOf(err).Permanent() || node.KindOf(err) == node.MessageGone
 		if err != nil && !known {
 			failed = append(failed, records[i])
 		}

@@ -1,7 +1,6 @@
 package brokertest
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -44,7 +43,7 @@ func expectNothing(t *testing.T, start time.Time, errs []error, n int) {
 		t.Fatalf("%d results for %d records", len(errs), n)
 	}
 	for i, err := range errs {
-		if err == nil || errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) {
+		if err == nil || node.KindOf(err).Permanent() {
 			t.Fatalf("record %d: %v, want that it was not sent, or an unknown outcome", i, err)
 		}
 	}

@@ -2,7 +2,6 @@ package brokertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -201,7 +200,7 @@ func expectRejected(t *testing.T, env Environment, records []node.Record, errs [
 		topics[records[i].Topic] = true
 		switch {
 		case slices.Contains(rejected, i):
-			if !errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) {
+			if node.KindOf(err) != node.RecordRejected || node.KindOf(err) == node.TopicMissing {
 				t.Errorf("record %d: %v, want it rejected", i, err)
 			}
 		case err != nil:
@@ -284,8 +283,8 @@ func publishNoTopic(t *testing.T, env Environment) {
 	for round := range 2 {
 		errs := b.Publish(t.Context(), append(records, invalid...))
 		for i, err := range errs {
-			if want := i%2 == 1 || i == 6; want != errors.Is(err, node.ErrNoTopic) || !want && err != nil ||
-				errors.Is(err, node.ErrRejected) {
+			if want := i%2 == 1 || i == 6; want != (node.KindOf(err) == node.TopicMissing) || !want && err != nil ||
+				node.KindOf(err) == node.RecordRejected {
 				t.Errorf("round %d, record %d: %v", round, i, err)
 			}
 		}
@@ -297,7 +296,7 @@ func publishNoTopic(t *testing.T, env Environment) {
 	start := time.Now()
 	await(t, "the topic that was missing accepts a record", func() bool {
 		err := b.Publish(t.Context(), records[1:2])[0]
-		if err != nil && errors.Is(err, node.ErrRejected) {
+		if err != nil && node.KindOf(err) == node.RecordRejected {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -324,7 +323,7 @@ func publishConcurrently(t *testing.T, env Environment) {
 				large := call * 7
 				records[large].Value = append(records[large].Value, noise(30_000)...)
 				for i, err := range b.Publish(t.Context(), records) {
-					if (i == large) != errors.Is(err, node.ErrRejected) || i != large && err != nil {
+					if (i == large) != (node.KindOf(err) == node.RecordRejected) || i != large && err != nil {
 						t.Errorf("caller %d, call %d, record %d: %v", caller, call, i, err)
 					}
 				}
@@ -357,7 +356,7 @@ func expectUnknown(t *testing.T, errs []error, n int) {
 		t.Fatalf("%d results for %d records", len(errs), n)
 	}
 	for i, err := range errs {
-		if err == nil || errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) {
+		if err == nil || node.KindOf(err).Permanent() {
 			t.Fatalf("record %d: %v, want an unknown outcome", i, err)
 		}
 	}

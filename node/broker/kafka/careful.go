@@ -93,7 +93,7 @@ func (s *Sink) publishDensely(ctx context.Context, through *producer, p *publica
 
 // reject settles a record that will never be accepted.
 func (p *publication) reject(i int, err error) {
-	p.settle(i, fmt.Errorf("publish on topic %s: %w: %w", p.records[i].Topic, node.ErrRejected, err))
+	p.settle(i, fmt.Errorf("publish on topic %s: %w: %w", p.records[i].Topic, node.RecordRejected, err))
 }
 
 // batches joins groups that fit together into a batch.

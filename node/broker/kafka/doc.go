@@ -32,7 +32,7 @@
 //
 // Publish has two ways to the broker, because of how records fail. franz-go sends records of one partition in
 // batches. A broker that rejects a batch does not say which record it does not like, and franz-go then fails
-// everything that waits for that partition. Yet node.ErrRejected must be true of the one record that bears it: the
+// everything that waits for that partition. Yet node.RecordRejected must be true of the one record that bears it: the
 // engine moves it to the dead-letter topic.
 //
 //   - The bulk client takes nearly everything, in batches that every topic with default settings accepts.

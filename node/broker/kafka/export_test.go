@@ -237,8 +237,8 @@ func Missing(idle time.Duration) int {
 	return len(m.list())
 }
 
-// Turns returns how often clients would be given something in a Publish of these records, each time after what they were
-// given before is appended. How many requests a client makes of that is its own affair.
+// Turns returns how often clients would be given something in a Publish of these records, each time after what they
+// were given before is appended. How many requests a client makes of that is its own affair.
 func (s *Sink) Turns(records []node.Record) int {
 	p := &publication{records: records}
 	rest := make([]int, len(records))

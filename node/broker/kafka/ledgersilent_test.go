@@ -62,7 +62,7 @@ func TestLedgerSilentOutput(t *testing.T) {
 					refusal.Errs[0] != nil {
 					t.Fatalf("a partition does not answer, and the error is %v", err)
 				}
-				if u, is := errors.AsType[*node.UnavailableError](refusal.Errs[1]); !is || u.Part != "1" {
+				if u, is := errors.AsType[*node.PublishError](refusal.Errs[1]); !is || u.Part != "1" {
 					t.Fatalf("the output is blamed for %v", refusal.Errs[1])
 				}
 			}

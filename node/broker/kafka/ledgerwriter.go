@@ -233,9 +233,9 @@ func (a *appended) output(i int, topic string, err error) {
 	switch verdict := judge(err); {
 	case err == nil:
 	case verdict == refused:
-		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.ErrRejected, err)
+		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.RecordRejected, err)
 	case verdict == noTopic || meansFormer(err):
-		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.ErrNoTopic, err)
+		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.TopicMissing, err)
 	case !a.follows(err):
 		a.other, a.open[i] = fmt.Errorf("append to topic %s: %w", topic, err), true
 	default:

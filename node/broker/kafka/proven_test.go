@@ -83,7 +83,7 @@ func takeNewInTurns(t *testing.T, refused int) {
 		var left []node.Record
 		for i, err := range b.Publish(t.Context(), records) {
 			switch {
-			case errors.Is(err, node.ErrUnsent):
+			case node.KindOf(err).Untried():
 				left = append(left, records[i])
 			case err != nil && records[i].Topic != forbidden:
 				t.Fatalf("call %d: %v", call, err)
@@ -173,7 +173,7 @@ func TestWhatNoClientWasGivenWasNotSent(t *testing.T) {
 		switch {
 		case err == nil:
 			t.Errorf("record %d: nobody has answered, and it counts as published", i)
-		case errors.Is(err, node.ErrUnsent):
+		case node.KindOf(err).Untried():
 			unsent++
 		}
 	}
@@ -239,7 +239,7 @@ func TestWhatProvesPartitions(t *testing.T) {
 				publish(c.size, nil)
 			} else {
 				fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: c.cause, Count: -1})
-				publish(c.size, node.ErrRejected)
+				publish(c.size, node.RecordRejected)
 				fault.Remove()
 			}
 			if n := b.Turns(records(little)); n != c.want {
@@ -280,7 +280,7 @@ func TestCreatedAgainIsNotProven(t *testing.T) {
 	if err := cluster.DeleteTopic(topic); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the topic is missing", func() bool { return all(small, node.ErrNoTopic) })
+	await(t, "the topic is missing", func() bool { return all(small, node.TopicMissing) })
 	plain.CreateTopic(t, topic, partitions)
 	await(t, "publishing works again", func() bool { return all(small, nil) })
 	if n := b.Turns(small); n < 2 {
@@ -313,7 +313,7 @@ func TestGivenUpIsUnknown(t *testing.T) {
 		switch {
 		case err == nil:
 			t.Errorf("record %d: nobody has answered, and it counts as published", i)
-		case !errors.Is(err, node.ErrUnsent):
+		case !node.KindOf(err).Untried():
 			unknown++
 		}
 	}
@@ -330,7 +330,7 @@ func TestPaceIsOfManyBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		size int
 		want error
-	}{"little": {10, nil}, "much": {10_000, node.ErrUnsent}} {
+	}{"little": {10, nil}, "much": {10_000, node.NotSent}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster, plain := newFake(t, kfake.NumBrokers(1))

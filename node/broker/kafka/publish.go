@@ -79,17 +79,13 @@ func (s *Sink) conclude(records []node.Record, trial []int, tried []topicPartiti
 	unanswered := make(map[topicPartition]bool)
 	for _, i := range trial {
 		name, known := s.silent.partitionOf(&records[i])
-		if known && (isUnknown(results[i]) || errors.Is(results[i], node.ErrUnsent)) {
-			unanswered[name] = true
+		switch node.KindOf(results[i]) {
+		case node.OutcomeUnknown, node.NotSent, node.PartUnavailable:
+			unanswered[name] = unanswered[name] || known
+		case node.Acknowledged, node.RecordRejected, node.TopicMissing, node.MessageGone:
 		}
 	}
 	s.silent.conclude(tried, unanswered)
-}
-
-// isUnknown reports whether a result says that the outcome is unknown.
-func isUnknown(err error) bool {
-	return err != nil && !errors.Is(err, node.ErrRejected) && !errors.Is(err, node.ErrNoTopic) &&
-		!errors.Is(err, node.ErrUnsent)
 }
 
 // publishWithin publishes records, whose topics have one compression, within a time limit.
@@ -149,13 +145,13 @@ func (s *Sink) learn(p *publication) {
 			name, known = s.silent.partitionOf(&p.records[i])
 		}
 		switch {
-		case isUnknown(p.results[i]):
+		case node.KindOf(p.results[i]) == node.OutcomeUnknown:
 			unacknowledged += wireSize(&p.records[i])
 			if known {
 				open[name] += wireSize(&p.records[i])
 			}
 			if known && p.records[i].Key != nil {
-				p.results[i] = &node.UnavailableError{Part: partOf(name), Sent: true, Err: p.results[i]}
+				p.results[i] = &node.PublishError{Part: partOf(name), Err: p.results[i]}
 			}
 		case p.results[i] == nil && known:
 			done[name] = true
@@ -224,7 +220,7 @@ func (p *publication) giveUp(why error) {
 			p.results[i] = unknown
 		default:
 			p.results[i] = fmt.Errorf("publish on topic %s: no time was left for it: %w: %w",
-				p.records[i].Topic, node.ErrUnsent, why)
+				p.records[i].Topic, node.NotSent, why)
 		}
 		p.settled[i] = true
 	}
@@ -286,7 +282,7 @@ func (s *Sink) publish(ctx context.Context, p *publication) {
 		defer slots.give(pair)
 	}
 	if until, limited := ctx.Deadline(); pair == nil || limited && time.Until(until) < s.config.PublishTimeout/10 {
-		p.settleRest(fmt.Errorf("publish: all %d connections were in use: %w", maxSlots, node.ErrUnsent))
+		p.settleRest(fmt.Errorf("publish: all %d connections were in use: %w", maxSlots, node.NotSent))
 		return
 	}
 	var pace pace
@@ -299,7 +295,7 @@ func (s *Sink) publish(ctx context.Context, p *publication) {
 		if ctx.Err() != nil || pace.tooSlow(ctx, bytes) || stages.pace.tooSlow(ctx, unproven) {
 			for _, i := range rest {
 				p.settle(i, fmt.Errorf("publish on topic %s: no time left at the pace of what was published before: %w",
-					p.records[i].Topic, node.ErrUnsent))
+					p.records[i].Topic, node.NotSent))
 			}
 			return
 		}
@@ -348,7 +344,7 @@ func (s *Sink) publishable(p *publication) []int {
 	for i := range p.records {
 		topic := p.records[i].Topic
 		if topic == "" {
-			p.settle(i, fmt.Errorf("publish: no topic is named: %w", node.ErrNoTopic))
+			p.settle(i, fmt.Errorf("publish: no topic is named: %w", node.TopicMissing))
 		} else if err := s.missing.get(topic); err != nil {
 			p.settle(i, err)
 		} else {
@@ -500,7 +496,7 @@ func (p *publication) overtaken(indexes []int, results []result) {
 			passed[name] = true
 		case judge(results[n].err) == refused && passed[name]:
 			results[n].err = fmt.Errorf("publish on topic %s: a later record of its key was sent before it: %w",
-				r.Topic, node.ErrUnsent)
+				r.Topic, node.NotSent)
 			p.settle(i, results[n].err)
 		}
 	}
@@ -523,7 +519,7 @@ func outcome(topic string, err error, beat *pulse) error {
 		return nil
 	}
 	if judge(err) == noTopic {
-		return fmt.Errorf("publish on topic %s: %w: %w", topic, node.ErrNoTopic, err)
+		return fmt.Errorf("publish on topic %s: %w: %w", topic, node.TopicMissing, err)
 	}
 	if trouble := beat.stopped(0); trouble != nil && !errors.Is(err, trouble) {
 		return fmt.Errorf("publish on topic %s: outcome unknown: %w (%w)", topic, err, trouble)

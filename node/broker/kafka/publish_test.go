@@ -1,11 +1,9 @@
 package kafka_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -41,7 +39,7 @@ func TestPublishWithoutBrokers(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("publish: %v, want the reason", err)
 		}
-		if errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrRejected) {
+		if node.KindOf(err).Permanent() {
 			t.Errorf("publish: %v, want an unknown outcome", err)
 		}
 	}
@@ -91,24 +89,24 @@ func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cause *kerr.Error
-		want  error // nil for an unknown outcome
+		want  node.PublishKind
 	}{
-		{kerr.MessageTooLarge, node.ErrRejected},
-		{kerr.RecordListTooLarge, node.ErrRejected},
-		{kerr.InvalidRecord, node.ErrRejected},
-		{kerr.UnknownTopicOrPartition, node.ErrNoTopic},
-		{kerr.TopicAuthorizationFailed, node.ErrNoTopic},
-		{kerr.ClusterAuthorizationFailed, node.ErrNoTopic},
-		{kerr.InvalidTopicException, node.ErrNoTopic},
-		{kerr.NotEnoughReplicas, nil},
-		{kerr.NotEnoughReplicasAfterAppend, nil},
-		{kerr.RequestTimedOut, nil},
-		{kerr.NotLeaderForPartition, nil},
-		{kerr.KafkaStorageError, nil},
-		{kerr.UnknownServerError, nil},
-		{kerr.InvalidTimestamp, nil},
-		{kerr.CorruptMessage, nil},
-		{kerr.PolicyViolation, nil},
+		{kerr.MessageTooLarge, node.RecordRejected},
+		{kerr.RecordListTooLarge, node.RecordRejected},
+		{kerr.InvalidRecord, node.RecordRejected},
+		{kerr.UnknownTopicOrPartition, node.TopicMissing},
+		{kerr.TopicAuthorizationFailed, node.TopicMissing},
+		{kerr.ClusterAuthorizationFailed, node.TopicMissing},
+		{kerr.InvalidTopicException, node.TopicMissing},
+		{kerr.NotEnoughReplicas, node.OutcomeUnknown},
+		{kerr.NotEnoughReplicasAfterAppend, node.OutcomeUnknown},
+		{kerr.RequestTimedOut, node.OutcomeUnknown},
+		{kerr.NotLeaderForPartition, node.OutcomeUnknown},
+		{kerr.KafkaStorageError, node.OutcomeUnknown},
+		{kerr.UnknownServerError, node.OutcomeUnknown},
+		{kerr.InvalidTimestamp, node.OutcomeUnknown},
+		{kerr.CorruptMessage, node.OutcomeUnknown},
+		{kerr.PolicyViolation, node.OutcomeUnknown},
 	} {
 		t.Run(c.cause.Message, func(t *testing.T) {
 			t.Parallel()
@@ -127,16 +125,14 @@ func TestPublishErrors(t *testing.T) {
 			})
 			records := append(texts(topic, "failing", 1), texts(other, "good", 1)...)
 			errs := b.Publish(t.Context(), records)
-			if got := errs[0]; got == nil ||
-				errors.Is(got, node.ErrRejected) != errors.Is(c.want, node.ErrRejected) ||
-				errors.Is(got, node.ErrNoTopic) != errors.Is(c.want, node.ErrNoTopic) {
+			if got := errs[0]; node.KindOf(got) != c.want {
 				t.Errorf("publish: %v, want %v", got, c.want)
 			}
 			if fault.Hits() == 0 {
 				t.Error("the broker was not asked")
 			}
 			// A client that starts over gives up what else it has: this is unknown then, but not wrong.
-			if err := errs[1]; err != nil && (errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic)) {
+			if err := errs[1]; err != nil && node.KindOf(err).Permanent() {
 				t.Errorf("publish on another topic: %v", err)
 			}
 			fault.Remove()
@@ -181,7 +177,8 @@ func TestPublishAfterProducerIDRefused(t *testing.T) {
 		b := open(t, configFor(cluster, "group", "in"))
 		for range 2 {
 			err := publishOne(t, b, topic, "during")
-			if !errors.Is(err, cause) || errors.Is(err, node.ErrNoTopic) != (cause == kerr.ClusterAuthorizationFailed) {
+			if !errors.Is(err, cause) || (node.KindOf(err) == node.TopicMissing) !=
+				(cause == kerr.ClusterAuthorizationFailed) {
 				t.Errorf("publish: %v, want %v", err, cause)
 			}
 		}
@@ -206,7 +203,7 @@ func TestPublishOnRecreatedTopic(t *testing.T) {
 	for round := range 3 {
 		await(t, "the topic accepts a record", func() bool {
 			err := publishOne(t, b, "again", fmt.Sprint(round))
-			if errors.Is(err, node.ErrRejected) {
+			if node.KindOf(err) == node.RecordRejected {
 				t.Fatal(err)
 			}
 			return err == nil
@@ -219,7 +216,7 @@ func TestPublishOnRecreatedTopic(t *testing.T) {
 		}
 		if round == 1 { // somebody notices before it is there again
 			await(t, "the topic is missing", func() bool {
-				return errors.Is(publishOne(t, b, "again", "nowhere"), node.ErrNoTopic)
+				return node.KindOf(publishOne(t, b, "again", "nowhere")) == node.TopicMissing
 			})
 		}
 		plain.CreateTopic(t, "again", 1)
@@ -231,177 +228,17 @@ func TestPublishOnMissingTopicIsQuick(t *testing.T) {
 	t.Parallel()
 	cluster, _ := newFake(t)
 	b := open(t, configFor(cluster, "group", "in"))
-	if err := publishOne(t, b, "missing", "text"); !errors.Is(err, node.ErrNoTopic) {
+	if err := publishOne(t, b, "missing", "text"); node.KindOf(err) != node.TopicMissing {
 		t.Fatal(err)
 	}
 	start := time.Now()
 	for range 1000 {
-		if err := publishOne(t, b, "missing", "text"); !errors.Is(err, node.ErrNoTopic) {
+		if err := publishOne(t, b, "missing", "text"); node.KindOf(err) != node.TopicMissing {
 			t.Fatal(err)
 		}
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("1000 calls took %v", took)
-	}
-}
-
-// The first of many records with one key is refused, and then some of the others with it, which have to be sent again.
-// None may overtake them in one call, also not on a topic that is new to the client, whose records wait elsewhere at
-// first. What was overtaken is said not to be sent, and is accepted later.
-func TestPublishKeepsOrderAroundRefused(t *testing.T) {
-	t.Parallel()
-	cluster, plain := newFake(t)
-	other := plain.Topic(t, 1)
-	b := open(t, configFor(cluster, "group", "in"))
-	if err := publishOne(t, b, other, "text"); err != nil { // so that the client is ready to send
-		t.Fatal(err)
-	}
-	for range 5 {
-		topic := plain.Topic(t, 1, "max.message.bytes", "100000")
-		var want []string
-		for call := range 2 {
-			records := make([]node.Record, 9000)
-			for i := range records {
-				records[i] = node.Record{Topic: topic, Key: []byte("key"), Value: fmt.Appendf(nil, "%d-%04d", call, i)}
-			}
-			records[0].Value = make([]byte, 200_000)
-			for i := range records[0].Value {
-				records[0].Value[i] = byte(rand.Uint32())
-			}
-			for tries := 1; len(records) > 0; tries++ {
-				if tries > 20 {
-					t.Fatalf("call %d: %d records are not sent in %d tries", call, len(records), tries)
-				}
-				var left []node.Record
-				for i, err := range b.Publish(t.Context(), records) {
-					large := len(records[i].Value) > 100_000
-					switch {
-					case errors.Is(err, node.ErrUnsent):
-						left = append(left, records[i])
-					case large != errors.Is(err, node.ErrRejected) || !large && err != nil:
-						t.Fatalf("call %d, record %d: %v", call, i, err)
-					case !large:
-						want = append(want, string(records[i].Value))
-					}
-				}
-				records = left
-			}
-		}
-		var got []string
-		for _, r := range plain.Read(t, topic) {
-			got = append(got, string(r.Value))
-		}
-		if !slices.Equal(got, want) {
-			at := 0
-			for at < min(len(got), len(want)) && got[at] == want[at] {
-				at++
-			}
-			t.Fatalf("the topic holds %d records, want %d in order; from %d on it holds %q, want %q",
-				len(got), len(want), at, got[at:min(at+3, len(got))], want[at:min(at+3, len(want))])
-		}
-	}
-}
-
-// What was refused is not tried again in the same call when a later record of its key, on its topic, was appended.
-// Records without a key have no order.
-func TestOvertakenIsLeftToTheNextCall(t *testing.T) {
-	t.Parallel()
-	var records []node.Record
-	for _, name := range []string{"t a", "t b", "t a", "u b", "t", "t", "t a"} {
-		topic, key, keyed := strings.Cut(name, " ")
-		r := node.Record{Topic: topic}
-		if keyed {
-			r.Key = []byte(key)
-		}
-		records = append(records, r)
-	}
-	refused := kerr.MessageTooLarge
-	want := []error{node.ErrUnsent, refused, nil, nil, refused, nil, refused}
-	got := kafka.Overtaken(records, []error{refused, refused, nil, nil, refused, nil, refused})
-	for i := range want {
-		if !errors.Is(got[i], want[i]) {
-			t.Errorf("record %d: %v, want %v", i, got[i], want[i])
-		}
-	}
-}
-
-// A backlog that fills many batches of a partition, of which the topic accepts none but the last, keeps the order of its
-// key: the batches are sent one after the other.
-func TestPublishKeepsOrderOfManyBatches(t *testing.T) {
-	t.Parallel()
-	cluster, plain := newFake(t)
-	topic := plain.Topic(t, 1, "max.message.bytes", "300000")
-	b := open(t, configFor(cluster, "group", "in"))
-	if err := publishOne(t, b, topic, "text"); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"text"}
-	var records []node.Record
-	for i := range 21 { // five batches of four, and one of one
-		records = append(records, node.Record{Topic: topic, Key: []byte("key"), Value: make([]byte, 200_000)})
-		copy(records[i].Value, fmt.Sprintf("%02d", i))
-		want = append(want, fmt.Sprintf("%02d", i))
-	}
-	if n := b.Turns(records); n != 6 {
-		t.Errorf("the backlog is sent in %d turns, want 6", n)
-	}
-	for i, err := range b.Publish(t.Context(), records) {
-		if err != nil && !errors.Is(err, node.ErrUnsent) {
-			t.Fatalf("record %d: %v", i, err)
-		}
-		if err != nil { // by a client that sent early
-			want = slices.DeleteFunc(want, func(value string) bool { return value == fmt.Sprintf("%02d", i) })
-		}
-	}
-	var got []string
-	for _, r := range plain.Read(t, topic) {
-		got = append(got, string(bytes.TrimRight(r.Value[:min(len(r.Value), 4)], "\x00")))
-	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("the topic holds %q, want %q", got, want)
-	}
-}
-
-// A client sends nothing before it has the whole call, or most of what is sent again in the tests above would be overtaken.
-// It is seen by the first batch, which holds all records, although the topic is new to the client. Each client is new,
-// because one that has sent before may send early.
-func TestPublishSendsTheWholeCallAtOnce(t *testing.T) {
-	t.Parallel()
-	cluster, plain := newFake(t)
-	var mu sync.Mutex
-	var batches []int32
-	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		mu.Lock()
-		defer mu.Unlock()
-		for _, topic := range request.(*kmsg.ProduceRequest).Topics {
-			for _, partition := range topic.Partitions {
-				var batch kmsg.RecordBatch
-				if err := batch.ReadFrom(partition.Records); err != nil {
-					t.Error(err)
-				}
-				batches = append(batches, batch.NumRecords)
-			}
-		}
-		return nil, nil, false
-	})
-	const size = 10_000
-	for range 5 {
-		topic := plain.Topic(t, 1)
-		b := open(t, configFor(cluster, "group", "in"))
-		mu.Lock()
-		batches = nil
-		mu.Unlock()
-		for i, err := range b.Publish(t.Context(), texts(topic, strings.Repeat("long", 10), size)) {
-			if err != nil {
-				t.Fatalf("record %d: %v", i, err)
-			}
-		}
-		mu.Lock()
-		if !slices.Equal(batches, []int32{size}) {
-			t.Errorf("the call was sent in batches of %d, want one of %d", batches, size)
-		}
-		mu.Unlock()
 	}
 }
 
@@ -478,7 +315,7 @@ func TestOneBrokerFrozen(t *testing.T) {
 		var unsent []node.Record
 		for i, err := range b.Publish(t.Context(), left) {
 			switch {
-			case errors.Is(err, node.ErrUnsent):
+			case node.KindOf(err).Untried():
 				unsent = append(unsent, left[i])
 			case err != nil:
 				t.Fatalf("record %s: %v", left[i].Key, err)
@@ -501,7 +338,7 @@ func TestOneBrokerFrozen(t *testing.T) {
 	network.Freeze()
 	start := time.Now()
 	for i, err := range b.Publish(t.Context(), records) {
-		if (err != nil) != isFrozen[string(records[i].Key)] || errors.Is(err, node.ErrNoTopic) {
+		if (err != nil) != isFrozen[string(records[i].Key)] || node.KindOf(err) == node.TopicMissing {
 			t.Errorf("record %d: %v, with its broker frozen: %v", i, err, isFrozen[string(records[i].Key)])
 		}
 	}
@@ -539,7 +376,7 @@ func TestCloseEndsPublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, err := range <-published {
-		if err == nil || errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) {
+		if err == nil || node.KindOf(err).Permanent() {
 			t.Errorf("record %d: %v, want an unknown outcome", i, err)
 		}
 	}

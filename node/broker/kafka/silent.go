@@ -229,16 +229,6 @@ func (s *silence) mayTry(now time.Time, alone bool) bool {
 	return s.answers && !s.trying && !now.Before(next)
 }
 
-// unansweredError says in a sentence what an UnavailableError says.
-type unansweredError struct {
-	sentence    string
-	unavailable node.UnavailableError
-}
-
-func (u *unansweredError) Error() string { return u.sentence }
-
-func (u *unansweredError) Unwrap() error { return &u.unavailable }
-
 // partOf returns the name of the part of a topic that a partition is: its number.
 func partOf(name topicPartition) string { return strconv.Itoa(int(name.number)) }
 
@@ -246,15 +236,13 @@ func partOf(name topicPartition) string { return strconv.Itoa(int(name.number)) 
 // partition.
 func unsent(name topicPartition, since time.Time, reason error) error {
 	silent := time.Since(since).Round(time.Second)
-	u := &unansweredError{unavailable: node.UnavailableError{Part: partOf(name), Err: reason}}
-	if reason == nil {
-		u.sentence = fmt.Sprintf("publish on topic %s: partition %d has let a publish time out %v ago: %v",
-			name.topic, name.number, silent, node.ErrUnsent)
-	} else {
-		u.sentence = fmt.Sprintf("publish on topic %s: partition %d does not answer for %v: %v: %v",
-			name.topic, name.number, silent, node.ErrUnsent, reason)
+	why := fmt.Errorf("publish on topic %s: partition %d has let a publish time out %v ago: not sent",
+		name.topic, name.number, silent)
+	if reason != nil {
+		why = fmt.Errorf("publish on topic %s: partition %d does not answer for %v: not sent: %w",
+			name.topic, name.number, silent, reason)
 	}
-	return u
+	return &node.PublishError{Kind: node.PartUnavailable, Part: partOf(name), Err: why}
 }
 
 // add takes partitions for silent, and reports whether the caller has to watch them from now on.

@@ -80,7 +80,7 @@ func TestSilentPartition(t *testing.T) {
 					switch {
 					case i <= 50 && err != nil:
 						t.Errorf("round %d, record %d of a healthy partition: %v", round, i, err)
-					case i > 50 && errors.Is(err, node.ErrUnsent):
+					case i > 50 && node.KindOf(err).Untried():
 						unsent++
 					case i > 50:
 						unknown++
@@ -118,9 +118,9 @@ func TestProbeIsTried(t *testing.T) {
 			s.Answer(0)
 			errs, trial := s.Sort(among)
 			if trial == 0 {
-				var unavailable *node.UnavailableError
+				var unavailable *node.PublishError
 				err := errs[1]
-				if !errors.As(err, &unavailable) || unavailable.Part != "0" || !errors.Is(err, node.ErrUnsent) ||
+				if !errors.As(err, &unavailable) || unavailable.Part != "0" || !node.KindOf(err).Untried() ||
 					!strings.HasPrefix(err.Error(), "publish on topic topic: partition 0 ") {
 					t.Fatalf("what is not sent fails with %v", err)
 				}
@@ -168,7 +168,7 @@ func TestSlowConnection(t *testing.T) {
 			if err != nil {
 				again = append(again, left[i])
 			}
-			if err != nil && !errors.Is(err, node.ErrUnsent) {
+			if err != nil && !node.KindOf(err).Untried() {
 				unknown++
 			}
 		}
@@ -213,7 +213,7 @@ func TestPublishSoonAfterTopicIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the topic is missing", func() bool {
-		return errors.Is(publishOne(t, b, "back", "text"), node.ErrNoTopic)
+		return node.KindOf(publishOne(t, b, "back", "text")) == node.TopicMissing
 	})
 	plain.CreateTopic(t, "back", 1)
 	start := time.Now()

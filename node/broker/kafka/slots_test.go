@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,7 +84,7 @@ func TestNoConnectionIsFree(t *testing.T) {
 	var all sync.WaitGroup
 	publish := func() {
 		switch err := b.Publish(t.Context(), texts(topic, "text", 1))[0]; {
-		case errors.Is(err, node.ErrUnsent):
+		case node.KindOf(err).Untried():
 			unsent.Add(1)
 		case err == nil:
 			t.Error("it was published, and nobody has answered")

@@ -62,7 +62,7 @@ func (*Source) Close(context.Context) error { return nil }
 func (*Sink) Publish(_ context.Context, records []node.Record) []error {
 	errs := make([]error, len(records))
 	for i := range errs {
-		errs[i] = node.ErrNoTopic
+		errs[i] = node.TopicMissing
 	}
 	return errs
 }

@@ -2,7 +2,6 @@ package none_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +35,7 @@ func TestPoll(t *testing.T) {
 // Goal: a message for a topic is put off, as for any topic that does not exist, and is not lost.
 func TestPublish(t *testing.T) {
 	errs := (&none.Sink{}).Publish(t.Context(), make([]node.Record, 2))
-	if len(errs) != 2 || !errors.Is(errs[0], node.ErrNoTopic) || !errors.Is(errs[1], node.ErrNoTopic) {
+	if len(errs) != 2 || node.KindOf(errs[0]) != node.TopicMissing || node.KindOf(errs[1]) != node.TopicMissing {
 		t.Errorf("%v", errs)
 	}
 }

@@ -390,7 +390,7 @@ func refused(s *subject) {
 		Entries: []ledger.Entry{entry("a", "1")}, Outputs: []node.Record{s.output("y", "small"), large},
 	})
 	why := s.refusal(err)
-	if !errors.Is(why.Errs[1], node.ErrRejected) {
+	if node.KindOf(why.Errs[1]) != node.RecordRejected {
 		s.Fatalf("the large output is not to blame: %v", err)
 	}
 	s.check("entries", s.all(0), nil)
@@ -404,7 +404,7 @@ func missing(s *subject) {
 		Entries: []ledger.Entry{entry("a", "1")}, Outputs: []node.Record{nowhere, s.output("y", "2")},
 	})
 	why := s.refusal(err)
-	if !errors.Is(why.Errs[0], node.ErrNoTopic) || why.Errs[1] != nil {
+	if node.KindOf(why.Errs[0]) != node.TopicMissing || why.Errs[1] != nil {
 		s.Fatalf("the first output is to blame alone: %v", err)
 	}
 	s.check("entries", s.all(0), nil)

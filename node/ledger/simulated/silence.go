@@ -23,7 +23,8 @@ func (c *Cluster) unanswered(outputs []node.Record) error {
 	for i, r := range outputs {
 		if to, number := c.topics[r.Topic].choose(r.Key); to.mute {
 			mute = true
-			unanswered.Errs[i] = &node.UnavailableError{Part: strconv.Itoa(int(number)), Err: errSilent}
+			part := strconv.Itoa(int(number))
+			unanswered.Errs[i] = &node.PublishError{Kind: node.PartUnavailable, Part: part, Err: errSilent}
 		}
 	}
 	if !mute {

@@ -573,9 +573,9 @@ func (c *Cluster) refusal(r *node.Record) error {
 	}
 	switch {
 	case t == nil:
-		return fmt.Errorf("%w: %s", node.ErrNoTopic, r.Topic)
+		return fmt.Errorf("%w: %s", node.TopicMissing, r.Topic)
 	case t.limit > 0 && size > t.limit:
-		return fmt.Errorf("%w: %d bytes", node.ErrRejected, size)
+		return fmt.Errorf("%w: %d bytes", node.RecordRejected, size)
 	}
 	return nil
 }

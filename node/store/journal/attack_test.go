@@ -423,7 +423,7 @@ func (b blamingWriter) Commit(ctx context.Context, transaction ledger.Transactio
 	end, err := b.Writer.Commit(ctx, transaction)
 	if refusal, is := errors.AsType[*ledger.RefusedError](err); is {
 		for i := range refusal.Errs {
-			refusal.Errs[i] = node.ErrRejected
+			refusal.Errs[i] = node.RecordRejected
 		}
 	}
 	return end, err
@@ -451,7 +451,8 @@ func TestCulpritAnywhere(t *testing.T) {
 		w.take(store, 0, items)
 		settled, errs := store.Fire(t.Context(), records, next)
 		for i, err := range errs {
-			if rejected := errors.Is(err, node.ErrRejected); rejected != (i == culprit) || !rejected && err != nil ||
+			rejected := node.KindOf(err) == node.RecordRejected
+			if rejected != (i == culprit) || !rejected && err != nil ||
 				!rejected && settled[i] != node.Removed {
 				t.Errorf("message %d is to blame, and message %d: %v, %v", culprit, i, settled[i], err)
 			}
@@ -477,7 +478,7 @@ func TestUnknownIsNotUnsent(t *testing.T) {
 			return simulated.None
 		})
 		err := publish(t.Context(), w.stores[0], items[0].Message)
-		if err == nil || errors.Is(err, node.ErrUnsent) != unsent {
+		if err == nil || node.KindOf(err).Untried() != unsent {
 			t.Errorf("at step %v: %v, unsent: want %v", at, err, unsent)
 		}
 	}

@@ -55,11 +55,11 @@ func (c *caller) Publish(_ context.Context, records []node.Record) []error {
 	r := &records[0]
 	claim := c.world.recorder.claimOf(c.gate, r, c.young)
 	if time.Since(began) > 0 && (claim == nil || time.Since(claim.ReadiedAt) >= c.young) {
-		return []error{&node.DeferredError{Err: node.ErrUnsent}}
+		return []error{&node.PublishError{Kind: node.NotSent}}
 	}
 	request := c.world.recorder.requests(c.gate, r, claim, c.young)
 	err := c.verdict(r, c.ask(r, request))
-	if errors.Is(err, node.ErrRejected) {
+	if node.KindOf(err) == node.RecordRejected {
 		c.world.counts(func(t *tally) { t.givenUp++ })
 	}
 	if dead := c.gate.pass(); dead != nil {
@@ -72,9 +72,9 @@ func (c *caller) Publish(_ context.Context, records []node.Record) []error {
 // verdict gives a callback up that has failed when the time is over for which it is tried.
 func (c *caller) verdict(r *node.Record, err error) error {
 	deadline, none := node.ParseDeadline([]byte(headerOf(r.Headers, node.HeaderDeadline)), node.EpochRejected)
-	if deferred, is := errors.AsType[*node.DeferredError](err); is && none == nil &&
-		!time.Now().Before(deadline.Add(retryFor)) {
-		return &node.RefusedError{Err: deferred}
+	again := err != nil && node.KindOf(err) != node.RecordRejected
+	if again && none == nil && !time.Now().Before(deadline.Add(retryFor)) {
+		return &node.PublishError{Kind: node.RecordRejected, Part: node.FailureOf(err).Part, Err: err}
 	}
 	return err
 }
@@ -104,26 +104,26 @@ func (c *caller) ask(r *node.Record, request *request) error {
 		case <-did:
 			return nil
 		case <-time.After(callTimeout):
-			return &node.DeferredError{Err: errLost}
+			return &node.PublishError{Err: errLost}
 		}
 	case len(r.Value) > largest:
-		return &node.RefusedError{Err: errRefuse, Status: 410, Answer: []byte("gone")}
+		return &node.PublishError{Kind: node.RecordRejected, Err: errRefuse, Status: 410, Answer: []byte("gone")}
 	case mood == 0:
-		return &node.DeferredError{Err: node.ErrUnsent, After: w.between(0, time.Second)}
+		return &node.PublishError{Kind: node.NotSent, After: w.between(0, time.Second)}
 	case mood == 1:
-		return &node.DeferredError{Err: errBusy, After: w.between(0, 3*time.Second)}
+		return &node.PublishError{Err: errBusy, After: w.between(0, 3*time.Second)}
 	case mood == 2: // it does what it is asked, and the answer is lost
 		to.does(r, request)
-		return &node.DeferredError{Err: errLost}
+		return &node.PublishError{Err: errLost}
 	case mood == 3: // it does it when nobody waits any more
 		w.later(callTimeout+w.between(0, 3*time.Second), func() { to.does(r, request) })
 		<-time.After(callTimeout)
-		return &node.DeferredError{Err: errLost}
+		return &node.PublishError{Err: errLost}
 	case mood == 4:
 		w.mu.Lock()
 		to.hangs = time.Now().Add(time.Duration(w.random.IntN(int(5 * time.Second))))
 		w.mu.Unlock()
-		return &node.DeferredError{Err: errLost}
+		return &node.PublishError{Err: errLost}
 	}
 	<-time.After(w.between(time.Millisecond, wellAnswered/2))
 	to.does(r, request)
@@ -286,8 +286,11 @@ func (j *recorder) answered(x *request, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	x.good = err == nil
-	deferred, is := errors.AsType[*node.DeferredError](err)
-	if !is || errors.Is(deferred.Err, node.ErrUnsent) {
+	failed := node.FailureOf(err)
+	if last, is := errors.AsType[*node.PublishError](failed.Err); is { // it is given up after one more failure
+		failed = *last
+	}
+	if err == nil || failed.Kind != node.OutcomeUnknown {
 		return
 	}
 	j.add(&check.Event{

@@ -176,10 +176,10 @@ func TestUnreadableIsNotGone(t *testing.T) {
 		failed := disk.seen.Load() >= from
 		disk.from.Store(0)
 		for i, err := range errs {
-			if errors.Is(err, node.ErrGone) {
+			if node.KindOf(err) == node.MessageGone {
 				t.Errorf("read %d fails: message %d is said to be gone, and waits: %v", from, i, err)
 			}
-			if err != nil && errors.Is(err, node.ErrUnsent) {
+			if err != nil && node.KindOf(err).Untried() {
 				failures++
 			}
 		}

@@ -390,7 +390,7 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 }
 
 // errGone is the error of a message that is not there any more: it was cancelled, or replaced, or has come out.
-var errGone = fmt.Errorf("%w: it is not in the journal any more", node.ErrGone)
+var errGone = fmt.Errorf("%w: it is not in the journal any more", node.MessageGone)
 
 // Fire publishes records and settles the messages that they are of, each together with its record or not at all. It
 // returns what became of each, as node.Sink does, and how those without an error are settled. ErrUnsent says that
@@ -453,7 +453,7 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 		case err == nil:
 			f.settled[i], f.errs[i] = settled[n], nil
 		case errors.Is(err, ledger.ErrAborted):
-			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnsent, err)
+			f.errs[i] = fmt.Errorf("%w: %w", node.NotSent, err)
 		default:
 			f.errs[i] = err
 		}
@@ -468,7 +468,7 @@ func (f *firing) refused(ctx context.Context, owned *shard, which []int, refusal
 		switch err := refusal.Errs[n]; {
 		case err == nil:
 			innocent = append(innocent, i)
-		case errors.Is(err, node.ErrRejected) && len(which) > 1:
+		case node.KindOf(err) == node.RecordRejected && len(which) > 1:
 			suspect = append(suspect, i)
 		default:
 			f.errs[i] = err

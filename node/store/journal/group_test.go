@@ -2,7 +2,6 @@ package journal_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -72,7 +71,7 @@ func TestTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	others.Wait()
-	if !errors.Is(refused, node.ErrRejected) {
+	if node.KindOf(refused) != node.RecordRejected {
 		t.Errorf("what is too large: %v", refused)
 	}
 	if want := 1 + 1 + 3; transactions != want {
@@ -110,7 +109,7 @@ func TestAwayTogether(t *testing.T) {
 		}
 		for _, item := range items[:2] {
 			others.Go(func() {
-				if err := publish(t.Context(), store, item.Message); !errors.Is(err, node.ErrUnsent) {
+				if err := publish(t.Context(), store, item.Message); !node.KindOf(err).Untried() {
 					t.Errorf("no broker takes %s: %v", item.ID, err)
 				}
 			})
@@ -147,7 +146,7 @@ func TestSpent(t *testing.T) {
 			return simulated.None
 		}
 	})
-	if err := publish(t.Context(), store, items[0].Message); !errors.Is(err, node.ErrUnsent) {
+	if err := publish(t.Context(), store, items[0].Message); !node.KindOf(err).Untried() {
 		t.Errorf("what could not be aborted has not come out, and never will: %v", err)
 	}
 	w.cluster.Strike(nil)

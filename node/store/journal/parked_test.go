@@ -178,10 +178,10 @@ func TestUnanswered(t *testing.T) {
 	settled, errs := p.store.Fire(t.Context(), records, next)
 	unavailable := 0
 	for i, err := range errs {
-		var u *node.UnavailableError
+		var u *node.PublishError
 		switch {
 		case err == nil && settled[i] == node.Removed:
-		case errors.As(err, &u) && u.Part == "1" && errors.Is(err, node.ErrUnsent):
+		case errors.As(err, &u) && u.Part == "1" && node.KindOf(err).Untried():
 			unavailable++
 		default:
 			t.Errorf("message %d: %v, %v", i, settled[i], err)
