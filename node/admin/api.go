@@ -60,6 +60,9 @@ type API struct {
 	Troubles *Troubles
 	Outages  func() []Outage
 
+	// History is what the node has fired lately; nil where no node tells.
+	History *History
+
 	// Explain says in a sentence why the store has not answered; nil for whoever asks at a terminal of their own, and
 	// is told the error as it is.
 	Explain func(error) string
@@ -92,6 +95,7 @@ func (a *API) Handler() http.Handler {
 	api.UseMiddleware(listener.Doorman(maxBody, func(ctx huma.Context) bool { return a.allow(api, ctx) },
 		refuse))
 	a.info(api)
+	a.history(api)
 	a.messages(api)
 	a.lanes(api)
 	a.nodes(api)

@@ -11,3 +11,10 @@ func (t *Troubles) Known() int {
 	defer t.mu.Unlock()
 	return len(t.lanes)
 }
+
+// Remember has h hold a moment.
+func Remember(h *History, at time.Time, fired uint64, lateness float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moments = append(h.moments, Moment{at.UTC(), fired, &lateness})
+}

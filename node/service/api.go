@@ -21,8 +21,20 @@ func (s *Service) mountAPI() {
 		api.Own = s.config.Node.InternalLanes()
 		s.recent = admin.NewRecent(s.hours.Outlook(api.Outlook))
 		api.Outlook = s.recent
+		s.history = admin.NewHistory(s.counted)
+		api.History = s.history
 		s.admins.Mount(api)
 	}
+}
+
+// counted returns what the node has fired, and how late, for the history of its page.
+func (s *Service) counted() admin.Counted {
+	fired, lateness := s.metrics.Fired()
+	counted := admin.Counted{Fired: fired}
+	for _, b := range lateness {
+		counted.Lateness = append(counted.Lateness, admin.Bound(b))
+	}
+	return counted
 }
 
 // API returns what operators ask of the store itself; nil if the store shows nothing.

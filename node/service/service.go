@@ -61,6 +61,7 @@ type Service struct {
 	hours    *hours.Hours
 	troubles *admin.Troubles
 	recent   *admin.Recent     // what the API counts; nil without a listener
+	history  *admin.History    // what the page shows of the last minutes; nil without a listener
 	settings map[string]string // in force, without secrets: what the API shows
 	id       atomic.Value      // the node id, as text, once there is one
 
@@ -379,6 +380,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	}
 	if s.recent != nil {
 		sampling.Go(func() { s.recent.Run(until) })
+		sampling.Go(func() { s.history.Run(until) })
 	}
 	sampling.Go(func() { s.standBy(until) })
 	sampling.Go(func() { s.heed(until) })
