@@ -25,7 +25,7 @@ func TestPageChangesMessages(t *testing.T) {
 	s.put(t, "order-2", nil)
 	series := s.put(t, "series", every(t, "1h", ""))
 	p := browse(t)
-	p.visit(served(t, s, admin.Config{}), screen{1100, 1000, "light"})
+	p.visit(served(t, s, admin.Config{}), screen{width: 1100, height: 1000, scheme: "light"})
 	p.await(`document.querySelector("#about").innerText`, "node me")
 
 	p.find("order-1")
@@ -108,7 +108,7 @@ func TestPageIsTooLate(t *testing.T) {
 	s.put(t, "series", every(t, "1h", ""))
 	s.claim(t)
 	p := browse(t)
-	p.visit(served(t, s, admin.Config{}), screen{360, 900, "dark"})
+	p.visit(served(t, s, admin.Config{}), screen{width: 360, height: 900, scheme: "dark"})
 	p.await(`document.querySelector("#about").innerText`, "node me")
 	p.find("claimed")
 	p.focus("Cancel…")
@@ -157,7 +157,7 @@ func TestPageTellsOfOutages(t *testing.T) {
 	var instead atomic.Pointer[http.Handler]
 	behind := served(t, s, admin.Config{}, &instead)
 	p := browse(t)
-	p.visit(behind, screen{360, 740, "light"})
+	p.visit(behind, screen{width: 360, height: 740, scheme: "light"})
 	p.await(`document.querySelector("#lanes").innerText`, "on time")
 	broken := *s.api
 	broken.Store = away{s.Store, errors.New("look for lanes: dial tcp 10.0.0.5:5432: connection refused")}
@@ -187,7 +187,7 @@ func TestPageAsksForTheToken(t *testing.T) {
 	file := write(t, "tokens", "reader read one-long-token..\nann control another-long-token\n")
 	at, p := served(t, s, admin.Config{TokenFile: file}), browse(t)
 	for _, token := range []string{"one-long-token..", "another-long-token"} {
-		p.visit(at, screen{1100, 900, "light"})
+		p.visit(at, screen{width: 1100, height: 900, scheme: "light"})
 		p.await(dialog, "A token is needed")
 		p.press("wrong", kb.Enter)
 		p.await(dialog, "✖ The node does not know that token.")
@@ -236,7 +236,7 @@ func TestPageWhileItIsDone(t *testing.T) {
 		api.ServeHTTP(w, r)
 	}))))
 	p := browse(t)
-	p.visit(served(t, s, admin.Config{}, &instead), screen{1100, 1000, "light"})
+	p.visit(served(t, s, admin.Config{}, &instead), screen{width: 1100, height: 1000, scheme: "light"})
 	p.await(`document.querySelector("#about").innerText`, "node me")
 	p.find("slow")
 	p.focus("Cancel…")

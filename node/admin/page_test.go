@@ -36,11 +36,24 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page may run what it likes: %q", policy)
 	}
 	all := index
-	for _, found := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(index, -1) {
-		if !strings.HasPrefix(found[1], "data:") {
-			text, _ := get("/" + found[1])
-			all += text
+	var fetch func(path string)
+	seen := map[string]bool{}
+	fetch = func(path string) {
+		if seen[path] {
+			return
 		}
+		seen[path] = true
+		text, _ := get("/page/" + path)
+		all += text
+		for _, found := range regexp.MustCompile(`from "\./([^"]+)"`).FindAllStringSubmatch(text, -1) {
+			fetch(found[1])
+		}
+	}
+	for _, found := range regexp.MustCompile(`(?:src|href)="page/([^"]+)"`).FindAllStringSubmatch(index, -1) {
+		fetch(found[1])
+	}
+	if len(seen) < 3 {
+		t.Errorf("the page is of the files %v", seen)
 	}
 	if outside := regexp.MustCompile(`https?://[^"\s]+`).FindAllString(strings.ReplaceAll(all,
 		"http://www.w3.org/2000/svg", ""), -1); len(outside) > 0 {

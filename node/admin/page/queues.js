@@ -1,5 +1,8 @@
 // The queues on the page of a node: as a tree, with what keeps them closed, what runs, and when they are open this week.
 // They are asked for as long as there are any besides root.
+import { ago, clocks, el, foreign, state } from "./text.js";
+import { read, redraw } from "./node.js";
+
 const week = 7 * 86400e3, weekly = 30e3; // how far the bars go, and how often they are asked for anew
 let none = false, bars = { at: 0, of: new Map() };
 
@@ -22,7 +25,7 @@ function tree(queues) {
 }
 
 /** Draws when a queue is open in the next seven days, and says it for those who see no bars. */
-function drawWeek(el, openings, from) {
+function drawWeek(openings, from) {
   const bar = el("div", { class: "week", role: "img" });
   const said = [];
   for (const o of openings ?? []) {
@@ -40,17 +43,17 @@ function drawWeek(el, openings, from) {
 }
 
 /** Says how a queue is. */
-function queueState(q, { state, ago }) {
+function queueState(q) {
   const then = q.changes ? (q.open ? ", closes " : ", opens ") + ago(q.changes) : "";
   if (q.deleting) return state("warn", "■", "being deleted");
   if (q.open) return state("good", "✔", "open" + then);
   const others = (q.closed_by ?? []).filter((name) => name !== q.name);
-  return state("unknown", "■", (others.length ? "closed by " + others.join(", ") : "closed") + then);
+  return state("unknown", "■", others.length ? ["closed by ", others.map((name, i) => [i ? ", " : "", foreign(name)])] : "closed", then);
 }
 
-/** Shows the queues, or nothing where there are none. page has what the page shares. */
-export async function showQueues(page) {
-  const { el, read } = page, section = document.getElementById("queues-section");
+/** Shows the queues, or nothing where there are none. */
+export async function showQueues() {
+  const section = document.getElementById("queues-section");
   if (none) return;
   let all, running;
   const now = Date.now();
@@ -69,14 +72,14 @@ export async function showQueues(page) {
   const runs = (q) => {
     const names = running.filter((t) => t.queue === q.id).map((t) => t.name || t.id.slice(0, 8));
     if (q.running === 0) return "–";
-    return q.running.toLocaleString("en") + (names.length ? ": " + names.slice(0, 3).join(", ") + (q.running > 3 ? ", …" : "") : "");
+    return [q.running.toLocaleString("en"), names.length ? [": ", names.slice(0, 3).map((name, i) => [i ? ", " : "", foreign(name)]), q.running > 3 ? ", …" : ""] : ""];
   };
-  document.getElementById("queues").tBodies[0].replaceChildren(...tree(all.queues).map(({ q, depth }) => {
-    const name = el("th", { scope: "row" }, q.name, el("div", { class: "small" }, [q.kind, ...q.paths].join(" · ")));
-    name.style.paddingLeft = 1.2 * depth + "rem";
-    return el("tr", {}, name, el("td", { class: "state" }, queueState(q, page)),
-      el("td", { class: "n" }, q.pending.toLocaleString("en")), el("td", {}, runs(q)),
-      el("td", {}, drawWeek(el, bars.of.get(q.id)?.openings, now + page.ahead()), el("div", { class: "small" }, q.window)));
+  redraw(document.getElementById("queues").tBodies[0], tree(all.queues).map(({ q, depth }) => {
+    const name = el("th", { scope: "row" }, foreign(q.name), el("div", { class: "small" }, [q.kind, ...q.paths].map((part, i) => [i ? " · " : "", foreign(part)])));
+    name.style.paddingLeft = 1.2 * Math.min(depth, 8) + "rem";
+    return el("tr", {}, name, el("td", { class: "state" }, queueState(q)),
+      el("td", { class: "n", "data-label": "Wait" }, q.pending.toLocaleString("en")), el("td", { "data-label": "Run" }, runs(q)),
+      el("td", {}, drawWeek(bars.of.get(q.id)?.openings, now + clocks.ahead), el("div", { class: "small" }, foreign(q.window))));
   }));
   document.getElementById("queues-more").hidden = !all.next;
 }
