@@ -34,6 +34,9 @@ type API struct {
 	// Queues answers for queues and tasks; nil where the store keeps none.
 	Queues *desk.Desk
 
+	// Dead answers for dead letters; nil where there is no Kafka.
+	Dead DeadLetters
+
 	// Lanes are the lanes that are served; others are shown as long as something waits there.
 	Lanes []string
 
@@ -102,6 +105,7 @@ func (a *API) Handler() http.Handler {
 	a.pauses(api)
 	a.controls(api)
 	a.bulk(api)
+	a.deadLetters(api)
 	a.queues(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -408,7 +408,7 @@ func TestOpenAPI(t *testing.T) {
 		Paths   map[string]map[string]any
 	}
 	s.ask(t, 200, "GET", "/openapi.json", "", &spec)
-	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 22 {
+	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 25 {
 		t.Errorf("OpenAPI %s with %d paths", spec.OpenAPI, len(spec.Paths))
 	}
 	for path, methods := range spec.Paths {

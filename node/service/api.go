@@ -23,6 +23,9 @@ func (s *Service) mountAPI() {
 		api.Outlook = s.recent
 		s.history = admin.NewHistory(s.counted)
 		api.History = s.history
+		if s.dead != nil {
+			api.Dead = s.dead
+		}
 		s.admins.Mount(api)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"chronos/node/broker/none"
 	"chronos/node/callback"
 	"chronos/node/clock/system"
+	"chronos/node/deadletter"
 	"chronos/node/hours"
 	"chronos/node/metrics"
 	"chronos/node/queue"
@@ -62,6 +63,7 @@ type Service struct {
 	troubles *admin.Troubles
 	recent   *admin.Recent     // what the API counts; nil without a listener
 	history  *admin.History    // what the page shows of the last minutes; nil without a listener
+	dead     *deadletter.Desk  // nil without Kafka
 	settings map[string]string // in force, without secrets: what the API shows
 	id       atomic.Value      // the node id, as text, once there is one
 
@@ -240,6 +242,9 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
 		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(), Compression: config.Compression(),
 	}); err != nil {
+		return err
+	}
+	if err := s.openDead(); err != nil {
 		return err
 	}
 	s.admin, err = kafka.NewAdmin(connection("admin"))

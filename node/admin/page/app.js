@@ -1,9 +1,11 @@
 // The page of a node. It asks /v1/ every other second and draws what that says. Its address says what is shown, so that
-// it can be given to others: #/ is all lanes, #/lanes/NAME one, #/messages/ID a message, #/messages?state=… a list.
+// it can be given to others: #/ is all lanes, #/lanes/NAME one, #/messages/ID a message, #/messages?state=… a list,
+// #/dead/TOPIC dead letters.
 import { ago, clock, clocks, content, el, fill, foreign, isolated, lasting, nodes, said, sentence, state } from "./text.js";
 import { nodeName, read, redraw, seen } from "./node.js";
 import { judge, onSteer, outages, showLane, showLanes } from "./lanes.js";
 import { find, findAgain, leave, list, showFailure } from "./messages.js";
+import { beginDead, showDead } from "./dead.js";
 import { showCharts } from "./charts.js";
 import { showQueues } from "./queues.js";
 
@@ -33,6 +35,7 @@ function parse(hash) {
     const name = decodeURIComponent(rest.join("/"));
     if (first === "lanes" && name) return { name: "lane", lane: name, title: isolated(name) };
     if (first === "messages" && name) return { name: "message", id: name, title: isolated(name) };
+    if (first === "dead") return { name: "dead", topic: name, query: new URLSearchParams(query), title: "Dead letters" };
     if (first === "messages") return { name: "list", query: new URLSearchParams(query), title: "Messages" };
   } catch { return { name: "lost" }; } // it was cut within a %
   return { name: path === "" ? "all" : "lost" };
@@ -44,7 +47,7 @@ async function go({ moved = true } = {}) {
   view = parse(location.hash);
   for (const section of document.querySelectorAll("[data-view]")) section.classList.toggle("away", !section.dataset.view.split(" ").includes(view.name));
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.getAttribute("href") === { all: "#/", list: "#/messages", message: "#/messages" }[view.name]) link.setAttribute("aria-current", "page");
+    if (link.getAttribute("href") === { all: "#/", list: "#/messages", message: "#/messages", dead: "#/dead" }[view.name]) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   if (moved) $("outcome").hidden = true;
@@ -58,6 +61,7 @@ async function go({ moved = true } = {}) {
     $("lane-overdue").href = "#/messages?" + query;
   }
   if (view.name === "list") await list(view.query);
+  if (view.name === "dead") await showDead(view.topic, view.query);
 }
 addEventListener("hashchange", () => { scrollTo(0, 0); go(); });
 
@@ -130,6 +134,7 @@ async function look() {
   }
   if (!begun) { begun = true; await go({ moved: false }); }
   if (view.name === "lane") showLane(view.lane);
+  await beginDead();
   await showQueues();
   await findAgain();
   await showCharts();

@@ -16,7 +16,7 @@ export function confirm({ title, text, warn, when, why, yes, act, failed }) {
   const mine = question = {};
   $("confirm-title").replaceChildren(...nodes(title));
   $("confirm-text").replaceChildren(...nodes(text));
-  $("confirm-warn").textContent = warn ? "▲ " + warn : ""; $("confirm-warn").hidden = !warn;
+  $("confirm-warn").replaceChildren(...nodes(warn ? ["▲ ", warn] : [])); $("confirm-warn").hidden = !warn;
   $("confirm-when").hidden = !when; $("when").required = Boolean(when); $("when").value = "";
   $("confirm-why").hidden = !why; $("why-label").textContent = why || ""; $("reason").value = "";
   $("confirm-yes").textContent = yes;
