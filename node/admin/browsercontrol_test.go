@@ -173,6 +173,18 @@ func TestPageTellsOfOutages(t *testing.T) {
 	}
 	p.well()
 	p.shoot("outage")
+	kafka := *s.api
+	kafka.Lanes = []string{"out", "http:calls"}
+	kafka.Outages = func() []admin.Outage {
+		return []admin.Outage{{What: "Kafka", Since: out.Since, Cause: "no broker answers", Effect: "All waits."}}
+	}
+	instead.Store(new(kafka.Handler()))
+	p.await(reasons, "Kafka has not answered since ")
+	p.await(`document.querySelector("#lanes").innerText.replace(/\s+/g, " ")`, "out ✖ Kafka does not answer")
+	if text := p.text(`document.querySelector("#lanes").innerText.replace(/\s+/g, " ")`); !strings.Contains(text,
+		"http:calls ✔ on time") {
+		t.Errorf("callbacks need no Kafka, and the lanes are %s", text)
+	}
 	instead.Store(nil)
 	p.await(verdict, "✔ All is well")
 	p.await(`document.querySelector("#stale").hidden`, "true")

@@ -94,6 +94,7 @@ func TestPageIsolatesText(t *testing.T) {
 		p.visit(at, screen{width: width, height: 900, scheme: "light"})
 		p.await(verdict, "▲ Look at this")
 		p.await(reasons, `Lane lane-\u202ebad-ممر was paused`)
+		p.await(`document.querySelector("#nodes").innerText`, `host\u202e-1`)
 		p.await(reasons, ` by ann\u202e: سبب\u202e.`)
 		p.straight("body")
 		p.well()
@@ -269,6 +270,15 @@ func TestPageHasLinks(t *testing.T) {
 	p.do(chromedp.NavigateBack())
 	p.visit(at+"#/lanes/out", screen{width: 390, height: 844, scheme: "light"})
 	p.await(`document.querySelector("#lane-about").innerText`, "✔ on time")
+	p.visit(at, screen{width: 390, height: 844, scheme: "light"})
+	p.await(lanes, "out")
+	looks := `performance.getEntriesByType("resource").filter((e) => e.name.endsWith("v1/lanes")).length`
+	p.do(chromedp.Evaluate(`getSelection().selectAllChildren(document.querySelector("#lanes tbody bdi")); `+
+		`performance.clearResourceTimings()`, nil))
+	p.await(looks, "2") // to copy a name takes longer than a look
+	if marked := p.text(`getSelection().toString()`); marked != "out" {
+		t.Errorf("%q is marked", marked)
+	}
 	p.visit(at+"#/lanes/nowhere", screen{width: 390, height: 844, scheme: "light"})
 	p.await(`document.querySelector("#lane-about").innerText`, "There is no such lane")
 	p.visit(at+"#/messages/nothing", screen{width: 390, height: 844, scheme: "light"})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,35 @@ func TestReplayByPages(t *testing.T) {
 			}
 			read[string(r.Key)] = true
 		})
+	}
+}
+
+// Goal: what a journal writes is read to its end, which is a mark and no record, and what was aborted is left out.
+// Method: two transactions, of which the second is aborted.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	desk, client := start(t)
+	writer, err := kgo.NewClient(append(client.Opts(), kgo.TransactionalID("journal"), kgo.ConsumeTopics())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(writer.Close)
+	for id, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
+		if err := writer.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		produce(t, writer, letter(strconv.Itoa(id), "expired", "in"))
+		if err := writer.EndTransaction(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := desk.List(t.Context(), deadletter.Filter{Topic: "dead"})
+	if err != nil || list.Matched != 1 || list.Letters[0].ID != "0" {
+		t.Errorf("listed: %+v, %v", list, err)
+	}
+	done, err := desk.Replay(t.Context(), deadletter.Request{Filter: deadletter.Filter{Topic: "dead"}})
+	if err != nil || done.Back["in"] != 1 || done.Next != "" || len(done.Again) > 0 {
+		t.Errorf("put back: %+v, %v", done, err)
 	}
 }
 

@@ -86,7 +86,7 @@ function showNodes(all) {
     el("th", { scope: "row" }, foreign(n.host || "?"), n.id === seen.info.node ? " (this one)" : "", el("div", { class: "small" }, el("code", {}, n.id))),
     el("td", { class: "state" }, n.silent ? state("bad", "✖", "silent") : n.status.ready ? state("good", "✔", "ready") : state("warn", "▲", "not ready"),
       Object.entries(n.status.troubles ?? {}).map(([lane, t]) => el("div", { class: "small" }, foreign(lane), ": ", said(t.cause || t.error)))),
-    el("td", { "data-label": "Version" }, foreign(n.version)),
+    el("td", { class: "name", "data-label": "Version" }, foreign(n.version)),
     el("td", { "data-label": "Runs for" }, lasting((new Date(n.seen) - new Date(n.started)) / 1000)),
     el("td", { "data-label": "Seen" }, ago(n.seen, Date.now() + clocks.storeAhead)))));
   $("nodes-none").hidden = all.nodes.length > 0;
@@ -114,14 +114,22 @@ function fresh(now) {
     : ["▲ What follows is from ", clock(told), `, ${lasting((Date.now() - told) / 1000)} ago.`]));
 }
 
+/** Says which node this is: by its host, as soon as that is known. */
+function showAbout() {
+  const { node, version, control } = seen.info, host = seen.nodes?.nodes.find((n) => n.id === node)?.host;
+  $("about").replaceChildren(...nodes(["node ", host ? [foreign(host), ` (${node.slice(0, 8)})`] : foreign(node || "…"),
+    version ? [" · ", foreign(version)] : "", control ? "" : " · read only"]));
+}
+
 async function look() {
   try {
-    const info = seen.info = await read("v1/info");
-    $("about").replaceChildren(...nodes(["node ", foreign(info.node || "…"), info.version ? [" · ", foreign(info.version)] : "", info.control ? "" : " · read only"]));
+    seen.info = await read("v1/info");
+    showAbout();
     const [lanes, all, positions] = await Promise.all([read("v1/lanes"), read("v1/nodes"), read("v1/positions")]);
     fresh(true);
     clocks.ahead = new Date(lanes.at) - Date.now(); clocks.storeAhead = new Date(all.at) - Date.now();
     seen.lanes = lanes; seen.nodes = all;
+    showAbout();
     showLanes(lanes); showNodes(all); showPositions(positions);
     const { bad, warn } = judge(lanes, all);
     if (bad.length) verdict("bad", "✖ It is not well", [...bad, ...warn]);

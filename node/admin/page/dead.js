@@ -44,7 +44,7 @@ export async function showDead(topic, query) {
   if (mine !== asked) return;
   rows.replaceChildren(...got.letters.map((l) => el("tr", {},
     el("th", { scope: "row" }, l.id ? foreign(l.id) : "no id"), el("td", { class: "state" }, foreign(l.reason || "no dead letter of Chronos"), el("div", { class: "small" }, said(l.error ?? ""))),
-    el("td", { "data-label": "From" }, l.source ? foreign(l.source) : "unknown"),
+    el("td", { class: "name", "data-label": "From" }, l.source ? foreign(l.source) : "unknown"),
     el("td", { class: "at", "data-label": "Written" }, time(l.written), el("div", { class: "small" }, ago(l.written))),
     el("td", { class: "at", "data-label": "Place" }, `${l.partition}:${l.offset}`))));
   const some = query.get("reason") || query.get("id");

@@ -16,6 +16,9 @@ const parkedText = (l) => ["parked: ", parts(l.name, l.parked.length), " ",
 
 const out = (what) => (seen.info.outages ?? []).some((o) => o.what === what);
 
+/** Says what does not answer without which nothing comes out of a lane; "" if all does. */
+const outOf = (lane) => (out("Kafka") && !lane.startsWith("http:") ? "Kafka does not answer" : out("topic " + lane) ? "its topic takes no message" : "");
+
 /** Says what does not answer, since when and why, and what that means. */
 export const outages = () => (seen.info.outages ?? []).map((o) => [
   o.lane ? ["Topic ", laneLink(o.lane, "outage")] : o.what === "store" ? "The store" : sentence(o.what),
@@ -69,6 +72,7 @@ function laneState(l) {
   if (l.paused) return [1, state("warn", "■", pausedText(l.paused))];
   if (l.closed) return [2, state("unknown", "■", l.changes ? ["closed until ", time(l.changes, new Date(l.changes).toISOString().replace("T", " ").replace(/:00\.000Z$|Z$/, " UTC"))] : "closed forever")];
   if (l.parked) return [0, state("bad", "▲", parkedText(l))];
+  if (outOf(l.name)) return [0, state("bad", "✖", outOf(l.name))];
   if (l.trouble) return [0, state("bad", "✖", "cannot publish: ", cause(l.trouble))];
   if (l.overdue.n > 0 || l.overdue.unknown) return [0, state("bad", "▲", "overdue")];
   if (!l.served) return [1, state("warn", "▲", "no route of this node")];
@@ -81,6 +85,7 @@ export function laneHolds(name) {
   if (!l) return "";
   if (l.paused) return ["its lane was ", pausedText(l.paused)];
   if (l.closed) return ["its lane is closed", l.changes ? [" until ", time(l.changes)] : " forever"];
+  if (outOf(name)) return outOf(name);
   if (l.trouble) return ["this node cannot publish there: ", cause(l.trouble)];
   return "";
 }

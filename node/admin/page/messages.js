@@ -216,7 +216,7 @@ async function more(asked, cursor) {
 }
 
 const row = (m) => el("tr", {}, el("th", { scope: "row" }, messageLink(m.id, "list")), el("td", { class: "state" }, stateOf(m)),
-  el("td", { "data-label": "Lane" }, laneLink(m.lane, "list " + m.id)),
+  el("td", { class: "name", "data-label": "Lane" }, laneLink(m.lane, "list " + m.id)),
   el("td", { class: "at", "data-label": "Deadline" }, time(m.deadline), el("div", { class: "small" }, ago(m.deadline))),
   el("td", { class: "n" + (m.attempts ? "" : " zero"), "data-label": "Attempts" }, String(m.attempts)));
 

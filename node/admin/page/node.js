@@ -56,13 +56,17 @@ export function nodeName(id) {
   return all.filter((o) => o.host === n.host).length > 1 ? `${n.host} (${id.slice(0, 8)})` : n.host;
 }
 
+const patience = 20e3; // for how long text that somebody has marked stays as it is
+let markedAt = 0;
+document.addEventListener("selectionchange", () => { markedAt = Date.now(); });
+
 /**
  * Replaces children, and gives the focus back to the one that had it. While somebody marks text in there, to copy it,
- * all stays as it is.
+ * all stays as it is for a while.
  */
 export function redraw(parent, children) {
   const marked = getSelection();
-  if (!marked.isCollapsed && parent.contains(marked.anchorNode)) return;
+  if (!marked.isCollapsed && parent.contains(marked.anchorNode) && Date.now() - markedAt < patience) return;
   const key = document.activeElement?.dataset?.key;
   parent.replaceChildren(...children);
   if (key && document.activeElement === document.body) parent.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
