@@ -12,6 +12,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/admin"
+	"chronos/node/hours"
 	"chronos/node/store/inspect"
 )
 
@@ -390,4 +391,24 @@ func TestPageShowsThePast(t *testing.T) {
 	p.await(late, "at most 2.0 s")
 	p.well()
 	p.shoot("past-390")
+}
+
+// Goal: a lane that its window keeps closed says until when, and so does a message on it that is due. Method: a window
+// that opens tomorrow.
+func TestPageShowsClosedLanes(t *testing.T) {
+	t.Parallel()
+	s := newPage(t, admin.Rights{})
+	opens := time.Date(2040, 1, 31, 8, 30, 0, 0, time.UTC)
+	s.api.Hours = func(string, time.Time) (hours.State, bool) {
+		return hours.State{Window: "from 08:30 to 18:00", Changes: opens}, true
+	}
+	s.put(t, "due", func(m *node.Message) { m.Deadline = time.Now().Add(-time.Minute) })
+	at, p := served(t, s, admin.Config{}), browse(t)
+	p.visit(at, screen{390, 844, "dark", "Europe/Berlin"})
+	p.await(`document.querySelector("#lanes").innerText`, "■ closed until 2040-01-31 08:30 UTC (09:30 CET)")
+	p.visit(at+"#/lanes/out", screen{390, 844, "dark", "Europe/Berlin"})
+	p.await(`document.querySelector("#lane-about").innerText`, "from 08:30 to 18:00; opens 2040-01-31 08:30:00.000 UTC")
+	p.visit(at+"#/messages/due", screen{390, 844, "dark", "Europe/Berlin"})
+	p.await(found, "its lane is closed until 2040-01-31 08:30:00.000 UTC (09:30 CET)")
+	p.well()
 }
