@@ -43,10 +43,13 @@ func (simple) answerSize() int         { return 0 }
 // skips is an effect that leaves alone what others have locked for longer than a moment, and says so.
 type skips interface {
 	skip(t *truth, locked func(lockable) bool)
+
+	// again looks at what was left alone, when the effect is made: what is there no more is not busy.
+	again(t *truth)
 }
 
-// take is a Store.Take. It locks the positions of its partitions and the rows of its ids, those that are not there yet
-// included: whoever inserts one of them waits.
+// take is a Store.Take. It locks the positions of its partitions and the rows of its ids, and those that it may insert:
+// whoever inserts one of them waits.
 type take struct {
 	simple
 
@@ -57,57 +60,85 @@ type take struct {
 	// passes is for a mutant, see Mutant.PassesBlocked.
 	passes bool
 
-	// blocked says of each item what others have locked: what it is about, or its partition; nil if nothing is.
-	blocked []bool
+	// left says of each item that is left alone what is answered about it, and 0 of the others; nil if the take
+	// has met nothing that others have locked for longer than a moment.
+	left []node.Outcome
+
+	// wants is what it locks then, and idle says that it changes nothing.
+	wants []lockable
+	idle  bool
 }
 
+// skip leaves alone what others have locked. An item that is behind such a one in its partition is not dealt with, and
+// one that was taken in before changes nothing, whatever is locked.
 func (e *take) skip(t *truth, locked func(lockable) bool) {
 	m := t.server.world.mutant
 	e.passes = m != nil && m.PassesBlocked
-	e.blocked = make([]bool, len(e.request.Items))
+	e.left, e.idle = make([]node.Outcome, len(e.request.Items)), true
+	for _, from := range e.request.From {
+		if l := (lockable{Partition: from.Partition}); !locked(l) {
+			e.wants = append(e.wants, l)
+		}
+	}
+	halted := make([]bool, len(e.request.From))
 	for i := range e.request.Items {
 		item := &e.request.Items[i]
-		e.blocked[i] = item.Action != node.Pass && locked(rowOf(item.ID, item.Lane)) ||
-			item.From != node.NoPlace && locked(lockable{Partition: e.request.From[item.From].Partition})
+		placed, row := item.From != node.NoPlace, rowOf(item.ID, item.Lane)
+		busy := item.Action != node.Pass && locked(row)
+		switch {
+		case placed && locked(lockable{Partition: e.request.From[item.From].Partition}):
+			e.left[i] = node.Blocked
+			continue
+		case e.taken(t, item):
+		case placed && halted[item.From]:
+			e.left[i] = node.Untaken
+		case busy:
+			e.left[i] = node.Blocked
+			if placed {
+				halted[item.From] = !e.passes
+			}
+		default:
+			e.idle = false
+		}
+		if item.Action != node.Pass && !busy && (t.has(row) || e.left[i] == 0 && !e.taken(t, item)) {
+			e.wants = append(e.wants, row)
+		}
 	}
 }
 
-// free returns the request without what is blocked, and what stands behind that in its partition, and where the items
-// are that it has left.
+// taken reports whether an item was taken in before.
+func (e *take) taken(t *truth, item *node.Item) bool {
+	return item.From != node.NoPlace &&
+		!t.places[e.request.From[item.From].Partition].Takes(item.Epoch, item.Offset)
+}
+
+// again implements skips. A take decides when it takes its locks.
+func (e *take) again(*truth) {}
+
+// free returns the request without what is left alone, and where the items are that it has.
 func (e *take) free() (request node.TakeRequest, places []int) {
 	request = e.request
 	request.Items = nil
-	halted := make([]bool, len(request.From))
 	for i := range e.request.Items {
-		item := &e.request.Items[i]
-		if item.From != node.NoPlace {
-			halted[item.From] = !e.passes && (halted[item.From] || e.blocked[i])
-			if halted[item.From] {
-				continue
-			}
-		}
-		if !e.blocked[i] {
-			request.Items, places = append(request.Items, *item), append(places, i)
+		if e.left[i] == 0 {
+			request.Items, places = append(request.Items, e.request.Items[i]), append(places, i)
 		}
 	}
 	return request, places
 }
 
-func (e *take) needs(*truth) []lockable {
+func (e *take) needs(t *truth) []lockable {
+	if e.left != nil {
+		return e.wants
+	}
 	needs := make([]lockable, 0, len(e.request.From)+len(e.request.Items))
-	request := e.request
-	if e.blocked != nil {
-		request, _ = e.free()
+	for _, from := range e.request.From {
+		needs = append(needs, lockable{Partition: from.Partition})
 	}
-	for i, from := range request.From {
-		used := func(item node.Item) bool { return item.From == i }
-		if e.blocked == nil || slices.ContainsFunc(request.Items, used) {
-			needs = append(needs, lockable{Partition: from.Partition})
-		}
-	}
-	for i := range request.Items {
-		if item := &request.Items[i]; item.Action != node.Pass {
-			needs = append(needs, rowOf(item.ID, item.Lane))
+	for i := range e.request.Items {
+		item := &e.request.Items[i]
+		if row := rowOf(item.ID, item.Lane); item.Action != node.Pass && (t.has(row) || !e.taken(t, item)) {
+			needs = append(needs, row)
 		}
 	}
 	return needs
@@ -124,23 +155,23 @@ func (e *take) limit(c *call) {
 		first = 1 // seldom does a take have two partitions, and part of it is to be seen
 	}
 	var items []node.Item // what was handed in is in other hands as well
-	var blocked []bool
+	var left []node.Outcome
 	for i := range e.request.Items {
 		if item := &e.request.Items[i]; item.From < first {
 			items = append(items, *item)
-			if e.blocked != nil {
-				blocked = append(blocked, e.blocked[i])
+			if e.left != nil {
+				left = append(left, e.left[i])
 			}
 		}
 	}
 	if first > 0 {
 		c.task.life.host.world.count("take-apart")
 	}
-	e.request.Items, e.blocked = items, blocked
+	e.request.Items, e.left = items, left
 }
 
 func (e *take) apply(rows node.Store) {
-	if e.blocked == nil {
+	if e.left == nil {
 		e.result, e.err = rows.Take(context.Background(), e.request)
 		return
 	}
@@ -150,9 +181,10 @@ func (e *take) apply(rows node.Store) {
 	}
 	results := make([]node.ItemResult, len(e.request.Items))
 	for i := range results {
-		results[i].Outcome = node.Untaken
-		if e.blocked[i] {
-			results[i].Outcome = node.Blocked
+		results[i].Outcome = e.left[i]
+		from := e.request.Items[i].From
+		if from == node.NoPlace && !e.result.State.Takes() || from != node.NoPlace && e.result.Refused[from] {
+			results[i].Outcome = node.Untaken
 		}
 	}
 	for at, i := range places[:e.result.Taken] {
@@ -282,6 +314,12 @@ func (e *settle) skip(t *truth, locked func(lockable) bool) {
 	}
 }
 
+func (e *settle) again(t *truth) {
+	for i, busy := range e.busy {
+		e.busy[i] = busy && e.finds(t, i)
+	}
+}
+
 func (e *settle) see(t *truth) {
 	e.seen = make([]bool, len(e.next))
 	for i := range e.next {
@@ -330,6 +368,12 @@ func (e *giveBack) skip(t *truth, locked func(lockable) bool) {
 	e.busy = make([]bool, len(e.releases))
 	for i := range e.releases {
 		e.busy[i] = e.finds(t, i) && locked(rowOf(e.releases[i].ID, e.releases[i].Lane))
+	}
+}
+
+func (e *giveBack) again(t *truth) {
+	for i, busy := range e.busy {
+		e.busy[i] = busy && e.finds(t, i)
 	}
 }
 

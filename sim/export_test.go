@@ -75,8 +75,8 @@ func SessionPlaces() []node.Place {
 }
 
 // RunSessions makes calls at the simulated store, each session its own in their order, and returns when they happened
-// and what is stored in the end.
-func RunSessions(calls []LockedCall) ([]LockedSpan, []node.Claim) {
+// and what is stored in the end. A call waits for so long for what others have locked, if it can do without that.
+func RunSessions(calls []LockedCall, lockWait time.Duration) ([]LockedSpan, []node.Claim) {
 	o := DefaultOptions()
 	o.Messages, o.Nodes, o.HoldTime = 0, 3, time.Minute
 	o.StoreLatency, o.Drain = time.Microsecond, false
@@ -111,6 +111,7 @@ func RunSessions(calls []LockedCall) ([]LockedSpan, []node.Claim) {
 		}
 	}})
 	w.recorder.check = check.New() // nobody judges
+	w.store.lockWait = lockWait
 	w.store.truth.caller = &life{host: w.hosts[1], label: "nobody"}
 	_, _, err := w.store.rows.Positions(context.Background(), SessionPlaces())
 	_ = must(true, err)
@@ -134,6 +135,9 @@ func RunSessions(calls []LockedCall) ([]LockedSpan, []node.Claim) {
 					took = span.Returned - c.Held
 				case c.Op != OpClaim: // whose claims are made at once, and only not seen
 					took -= c.Held
+				}
+				if took < c.At { // it did not stay open: it had nothing to change
+					took = span.Returned
 				}
 				span.Locked = took
 			}

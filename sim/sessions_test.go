@@ -16,11 +16,12 @@ import (
 )
 
 // holdTransactions makes every statement that writes wait, once it has had its effect, for the advisory lock of its
-// session, and fail then if it is to be rolled back.
+// session, and fail then if it is to be rolled back. It waits for that however short the store's time limit for locks
+// is.
 const holdTransactions = `
 CREATE TABLE held (session bigint, undone boolean);
 INSERT INTO held VALUES (1, false), (2, false), (3, false);
-CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
 DECLARE
   me bigint := substr(current_setting('application_name'), 9);
 BEGIN
@@ -38,14 +39,18 @@ type realSessions struct {
 	t      *testing.T
 	stores []*postgres.Store
 	beside *pgx.Conn
+
+	// briefly says that no session waits for long for what another has locked.
+	briefly bool
 }
 
-// openSessions makes an empty database with sessions.
-func openSessions(t *testing.T, server string) *realSessions {
+// openSessions makes an empty database with sessions, which wait for so long for what others have locked; 0 for as long
+// as the store of production does.
+func openSessions(t *testing.T, server string, lockWait time.Duration) *realSessions {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	address := newPostgres(t, server)
-	s := &realSessions{t: t}
+	s := &realSessions{t: t, briefly: lockWait == 0}
 	var err error
 	if s.beside, err = pgx.Connect(ctx, address.String()); err != nil {
 		t.Fatal(err)
@@ -53,7 +58,7 @@ func openSessions(t *testing.T, server string) *realSessions {
 	s.exec(holdTransactions)
 	for i := range 3 {
 		store, err := postgres.Open(ctx, address.String(), postgres.Options{
-			LockWait: time.Hour, Timeout: time.Minute, MaxConns: 1, ApplicationName: fmt.Sprint("session ", i+1),
+			LockWait: lockWait, Timeout: time.Minute, MaxConns: 1, ApplicationName: fmt.Sprint("session ", i+1),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +141,8 @@ func (s *realSessions) exec(statement string, arguments ...any) {
 }
 
 // settled waits until every session that has begun either has returned or cannot get a lock, and returns what each
-// does. A lock that is released is granted at that moment, so none of them seems to wait that is about to go on.
+// does. A lock that is released is granted at that moment, so none of them seems to wait that is about to go on. Those
+// that wait briefly for what others have locked are waited for, too.
 func (s *realSessions) settled(begun []chan struct{}) string {
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
 		states := make([]string, len(begun))
@@ -158,11 +164,12 @@ GROUP BY 1`)
 		var session int
 		var holds bool
 		if _, err := pgx.ForEachRow(rows, []any{&session, &holds}, func() error {
-			if state := &states[session-1]; *state == "" {
+			switch state := &states[session-1]; {
+			case *state != "":
+			case holds:
+				*state = "holds"
+			case !s.briefly:
 				*state = "waits"
-				if holds {
-					*state = "holds"
-				}
 			}
 			return nil
 		}); err != nil {

@@ -31,6 +31,7 @@ type storeServer struct {
 	// set back is another. A request that was sent to one does nothing at the next.
 	history int
 
+	lockWait time.Duration // see LockWait
 	locks    map[lockable]int64
 	foreign  map[lockable]int64      // those of sessions that are no node's
 	unseen   map[node.MessageID]bool // the rows whose claims are not committed
@@ -62,7 +63,7 @@ func newStoreServer(w *world, open func(now func() time.Time) node.Store) *store
 		open = func(now func() time.Time) node.Store { return memory.New(now) }
 	}
 	s := &storeServer{
-		world: w, open: open, locks: map[lockable]int64{}, foreign: map[lockable]int64{},
+		world: w, open: open, lockWait: LockWait, locks: map[lockable]int64{}, foreign: map[lockable]int64{},
 		unseen: map[node.MessageID]bool{},
 		keeps:  w.options.Lossy || w.possible(SetBack) || w.possible(SetBackUnseen) || w.possible(StandbyStalls),
 	}

@@ -45,8 +45,8 @@ const (
 // one. What becomes of tasks is told by those who make their requests: the store itself bounds that.
 const mostCalls = 11
 
-// lockWait is how long a transaction waits for what others have locked, if it can do without that.
-const lockWait = 50 * time.Millisecond
+// LockWait is how long a transaction waits for what others have locked, if it can do without that.
+const LockWait = 50 * time.Millisecond
 
 // perform sends the transaction and waits for its answer.
 func (t *transaction) perform(ctx context.Context) error {
@@ -91,7 +91,7 @@ func (t *transaction) arrive() bool {
 		w.count("lock-wait")
 		skips, is := t.effect.(skips)
 		if is = is && (w.mutant == nil || !w.mutant.WaitsForLocks); is && t.patient == 0 {
-			t.patient = w.now + int64(lockWait)
+			t.patient = w.now + int64(s.lockWait)
 		}
 		if !is || w.now < t.patient {
 			again := until + 1 // after the commit
@@ -116,7 +116,7 @@ func (t *transaction) arrive() bool {
 		t.again(w.now + int64(s.clutter))
 		return false
 	}
-	if t.locked == 0 {
+	if idle, takes := t.effect.(*take); t.locked == 0 || takes && idle.idle { // what changes nothing does not stay open
 		t.began, t.settings = s.instant(), s.settings
 		t.apply()
 		return t.commit()
@@ -200,6 +200,9 @@ func (t *transaction) apply() {
 	s := w.store
 	t.effect.limit(t.call)
 	s.truth.caller, s.truth.settings = l, t.settings
+	if skips, is := t.effect.(skips); is {
+		skips.again(s.truth)
+	}
 	before := s.truth.changes
 	t.effect.apply(s.rows)
 	t.changed = s.truth.changes > before

@@ -524,6 +524,12 @@ func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]node.Sett
 	return reset, nil
 }
 
+// has reports whether a row is there.
+func (t *truth) has(row lockable) bool {
+	_, has := t.stored[row.MessageID]
+	return has
+}
+
 // claims returns what is in the store, in the order of ids and topics.
 func (t *truth) claims() []node.Claim {
 	return slices.SortedFunc(maps.Values(t.stored), func(a, b node.Claim) int {
