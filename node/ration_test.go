@@ -77,3 +77,35 @@ func TestBatchesGrowAgain(t *testing.T) {
 		})
 	}
 }
+
+// The topic rejects all messages, and says so of a large batch only when the claims on it are too old for the copies.
+// So there are fewer in the next batch, of which there are copies.
+func TestCopiesInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "out" {
+				return node.RecordRejected
+			}
+			return nil
+		}
+		w.tardy = func(r node.Record) bool {
+			if r.Topic == "out" {
+				pass(7 * time.Millisecond) // 1.75 s for the 250 of a claim
+			}
+			return false
+		}
+		const rejected = 2000
+		fill(t, w.store, rejected)
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call == "claim" {
+				pass(1400 * time.Millisecond)
+			}
+			return nil, true
+		})
+		pass(30 * time.Second) // those of the first batches have been put off by minutes
+		if got := len(w.on("dead")); got < rejected/2 {
+			t.Errorf("there are copies of %d of %d messages", got, rejected)
+		}
+	})
+}
