@@ -2,6 +2,8 @@ package check_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,42 @@ func brokenParked() map[string][]string {
 	}
 }
 
+// besideParked adds to a history a second message, parked on the same partition at 2 s, which comes out at an instant.
+func besideParked(text string, at time.Duration) string {
+	second := "id=y topic=out incarnation=" + x2 + " "
+	lines := map[time.Duration][]string{
+		time.Second: {
+			"submit message=2 id=y topic=out partition=in/0 offset=1 payload=b deadline=2s",
+			"insert node=1.1 message=2 id=y topic=out incarnation=" + x2 + " deadline=2s",
+		},
+		2 * time.Second: {
+			"claim node=1.1 " + second + me + "stamp=2s",
+			"fail node=1.1 message=2 topic=out incarnation=" + x2,
+			"reset node=1.1 " + second + me + "stamp=2s unsent=true part=3",
+		},
+		at: {
+			"claim node=1.1 " + second + me + fmt.Sprintf("stamp=%v", at),
+			fmt.Sprintf("publish node=1.1 message=2 topic=out incarnation=%s age=10ms wall=%v", x2, at),
+			"fire message=2 topic=out payload=b partition=out/3 incarnation=" + x2,
+		},
+	}
+	var merged strings.Builder
+	instants := slices.Sorted(maps.Keys(lines))
+	for line := range strings.Lines(text) {
+		stamp, _, _ := strings.Cut(line, " ")
+		if now, err := time.ParseDuration(stamp); err == nil {
+			for len(instants) > 0 && now > instants[0] {
+				for _, one := range lines[instants[0]] {
+					fmt.Fprintf(&merged, "%v %s\n", instants[0], one)
+				}
+				instants = instants[1:]
+			}
+		}
+		merged.WriteString(line)
+	}
+	return merged.String()
+}
+
 // TestParked judges what is no failure of what is parked.
 func TestParked(t *testing.T) {
 	const s = time.Second
@@ -48,6 +86,7 @@ func TestParked(t *testing.T) {
 		"probed later": parkedAt(13*s, 50, s/5, 14*s),
 		"after 6 s":    parkedAt(6*s, 0, s, 14*s),
 		"still hangs":  parkedAt(30*s, 0, s, 29*s),
+		"comes out":    besideParked(parkedAt(9*s, 70, s/20, 10*s), 3500*time.Millisecond),
 		"not parked":   strings.ReplaceAll(parkedAt(6*s, 0, s, 19*s), " part=3", ""),
 	} {
 		for _, b := range judge(t, text+"60s delete "+row+"\n"+end).Violations {
