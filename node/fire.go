@@ -39,8 +39,9 @@ type firer struct {
 	// store again that has failed. Only the claimer uses them.
 	nextLook, storeRetry time.Duration
 
-	// rationed is the one of the two that bounds the claim that is under way.
+	// rationed is the one of the two that bounds the claim that is under way, and sharing how many lanes share it.
 	rationed *ration
+	sharing  int
 
 	// rest is what decides on longer waits between two looks. See rest.go.
 	rest rest
@@ -189,7 +190,7 @@ func (f *firer) claim(ctx context.Context) {
 		}
 		result, err := f.store.Claim(context.WithoutCancel(ctx), request)
 		lots, most := lotsOf(result.Messages)
-		f.rationed.took(f.clock.Mono()-started, err == nil, most.count*len(request.Lanes), most.size*len(request.Lanes))
+		f.rationed.took(f.clock.Mono()-started, err == nil, most.count*f.sharing, most.size*f.sharing)
 		if err != nil {
 			f.unclaimed(started, lapsed, request)
 			f.rest.quiet = false
@@ -288,14 +289,29 @@ func (f *firer) shares(now time.Duration, all bool) (shares []Share, bytes int) 
 	if slices.ContainsFunc(shares, func(s Share) bool { return f.lane(s.Where()).look == fromOldest }) {
 		f.rationed = &f.whole
 	}
+	return shares, f.ration(shares, probes)
+}
+
+// ration divides what a claim may have evenly among its shares, of which some are probes, and returns how many bytes
+// that is: no lane has all of the bytes, unless it is alone. Lanes have what they would have without the probes. These
+// have as much as a lane of as many, on top of that. The caller holds mu.
+func (f *firer) ration(shares []Share, probes int) int {
 	messages, bytes := f.rationed.get()
-	for i := range shares { // no lane has all of the bytes, unless it is alone
-		share := &shares[i]
-		share.Limit = max(1, min(share.Limit, messages/len(shares)))
-		share.Bytes = max(1, min(share.Bytes, bytes/len(shares)))
+	f.sharing = max(1, len(shares)-probes)
+	all := bytes
+	for i := range shares {
+		share, among, probe := &shares[i], f.sharing, f.lane(shares[i].Where()).probes()
+		if probe {
+			among = len(shares)
+		}
+		share.Limit = max(1, min(share.Limit, messages/among))
+		share.Bytes = max(1, min(share.Bytes, bytes/among))
+		if probe {
+			all += share.Bytes
+		}
 		f.rest.whole = f.rest.whole && share.From.IsZero()
 	}
-	return shares, bytes
+	return all
 }
 
 // lot is how much was claimed on a lane or part, in messages and in bytes.

@@ -109,3 +109,37 @@ func TestCopiesInTime(t *testing.T) {
 		}
 	})
 }
+
+// However many parts are probed by a claim, the lanes in it may have as many messages and bytes as without probes, and
+// the bound on all bytes has room for both.
+func TestProbesBesideLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := park(t, config(0))
+		p.waits(100, 3, nil)
+		const none = 1 << 40
+		claims, limit, size, beside := 0, none, none, none
+		before := *p.node.gate.asks.Load()
+		asks := func(request node.ClaimRequest) {
+			before(request)
+			probes := 0
+			for _, share := range request.Lanes {
+				if share.Part != "" {
+					probes += share.Bytes
+				}
+			}
+			for _, share := range request.Lanes {
+				if share.Lane == "out" && share.Part == "" && len(request.Lanes) > 30 {
+					claims++
+					limit, size = min(limit, share.Limit), min(size, share.Bytes)
+					beside = min(beside, request.Bytes-probes)
+				}
+			}
+		}
+		p.node.gate.asks.Store(&asks)
+		p.traffic(30)
+		if claims == 0 || limit < 200 || size < 1<<20 || beside < 8<<20 {
+			t.Errorf("in %d claims with many probes the lane has %d messages and %d bytes, and all lanes %d bytes",
+				claims, limit, size, beside)
+		}
+	})
+}
