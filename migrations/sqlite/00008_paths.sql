@@ -15,3 +15,6 @@ ALTER TABLE messages ADD COLUMN part TEXT NOT NULL DEFAULT '';
 
 DROP INDEX messages_waiting;
 CREATE INDEX messages_waiting ON messages (lane, part, due_at, id) WHERE readied_at IS NULL;
+
+-- What was put off, which is overdue since its deadline.
+CREATE INDEX messages_deferred ON messages (lane, deadline, due_at) WHERE due_at > deadline;

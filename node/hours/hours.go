@@ -159,7 +159,7 @@ func (p patient) Outlook(ctx context.Context, request outlook.Request) (outlook.
 		switch {
 		case !has:
 		case state.Excuses(request.Now) && (!state.Open || !l.Overdue.Unknown):
-			l.Overdue, l.Oldest, l.Origins = outlook.Count{}, time.Time{}, nil
+			l.Overdue, l.Deferred, l.Oldest, l.Origins = outlook.Count{}, outlook.Count{}, time.Time{}, nil
 		case !l.Oldest.IsZero() && l.Oldest.Before(state.Opened):
 			l.Oldest = state.Opened
 		}

@@ -43,6 +43,7 @@ func add(lane, part *outlook.Lane) {
 	lane.Waiting.Add(part.Waiting)
 	lane.Claimed.Add(part.Claimed)
 	lane.Overdue.Add(part.Overdue)
+	lane.Deferred.Add(part.Deferred)
 	for i := range lane.Within {
 		lane.Within[i].Add(part.Within[i])
 	}
@@ -133,12 +134,58 @@ func (s *shard) outlook(name string, now time.Time) (outlook.Lane, error) {
 			return lane, err
 		}
 	}
+	if err := s.deferred(&lane, parts, now); err != nil {
+		return lane, err
+	}
 	for _, part := range slices.Concat([]node.Part{{Lane: name}}, parts) {
 		if err := s.within(&lane, part, now, claims); err != nil {
 			return lane, err
 		}
 	}
 	return lane, s.origins(&lane, overdue)
+}
+
+// deferral is how far ahead messages are looked at for whether they were put off: further than nodes put them off.
+const deferral = 10 * time.Minute
+
+// deferred counts what was put off, on the lane and on its parts, and adds that to what is overdue. That it was, the
+// messages themselves tell: those are read that are tried soon, up to as many as are counted.
+func (s *shard) deferred(lane *outlook.Lane, parts []node.Part, now time.Time) error {
+	late := now.Add(-outlook.Grace)
+	looked := 0
+	for _, part := range slices.Concat([]node.Part{{Lane: lane.Name}}, parts) {
+		prefix := s.partPrefix(part)
+		err := s.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			due := time.UnixMicro(int64(binary.BigEndian.Uint64(key[len(prefix):]) ^ 1<<63)).UTC()
+			if due.After(now.Add(deferral)) || looked >= outlook.Limit {
+				return false, nil
+			}
+			looked++
+			head, err := s.headUnder(part, string(key[len(prefix)+8:]), value)
+			if err != nil || head == nil || !head.Deadline.Before(late) {
+				return err == nil, err
+			}
+			lane.Oldest = earlier(lane.Oldest, head.Deadline)
+			if !due.Before(late) {
+				lane.Deferred.N++
+			}
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	lane.Deferred.Estimated = looked >= outlook.Limit
+	lane.Overdue.Add(lane.Deferred)
+	return nil
+}
+
+// headUnder returns the head of a message, of what is under the key under which it falls due; nil if it has just gone.
+func (s *shard) headUnder(part node.Part, id string, value []byte) (*row, error) {
+	if len(value) > 0 {
+		return decodeHead(value)
+	}
+	return s.headOf(node.MessageID{ID: id, Lane: part.Lane})
 }
 
 // parkedOn returns the parts of a lane on which something is parked, in order, at most node.MaxParts.

@@ -34,9 +34,11 @@ func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.O
 				if parked.Waiting.N++; parked.Waiting.N == 1 {
 					parked.Oldest = r.Due
 				}
+				if r.Deadline.Before(late) {
+					overdue = append(overdue, r)
+				}
 				switch {
 				case r.Due.Before(late):
-					overdue = append(overdue, r)
 				case lane.Next.IsZero() || r.Due.Before(lane.Next):
 					lane.Next = r.Due
 				}
@@ -55,14 +57,21 @@ func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.O
 				continue
 			}
 			lane.Claimed.N++
-			if r.Due.Before(late) {
+			if r.Deadline.Before(late) {
 				overdue = append(overdue, r)
 			}
 		}
-		slices.SortFunc(overdue, compareDue)
+		slices.SortFunc(overdue, func(a, b *row) int {
+			return cmp.Or(a.Deadline.Compare(b.Deadline), cmp.Compare(a.ID, b.ID))
+		})
 		lane.Overdue.N = len(overdue)
+		for _, r := range overdue {
+			if !r.Due.Before(late) {
+				lane.Deferred.N++
+			}
+		}
 		if len(overdue) > 0 {
-			lane.Oldest = overdue[0].Due
+			lane.Oldest = overdue[0].Deadline
 		}
 		lane.Origins = origins(overdue[:min(len(overdue), outlook.MaxOrigins)])
 		all.Lanes = append(all.Lanes, lane)

@@ -69,8 +69,9 @@ type Lane struct {
 	// that come first, if there are more than MaxParked.
 	Parked []Parked
 
-	// Overdue are the messages that fell due more than Grace before Request.Now, and Oldest is when the first of these
-	// did; zero if there is none.
+	// Overdue are the messages whose deadlines are more than Grace before Request.Now, wherever they wait: also those
+	// that nodes hold, that are parked, and that were put off to a later try. Oldest is the first of these deadlines;
+	// zero if there is none.
 	Overdue Count
 	Oldest  time.Time
 
@@ -78,7 +79,10 @@ type Lane struct {
 	// MaxOrigins messages are looked at.
 	Origins []Origin
 
-	// Next is when the first message falls due that waits and is not overdue; zero if there is none.
+	// Deferred are those of the overdue messages that were put off, and wait for their next try.
+	Deferred Count
+
+	// Next is when the next message falls due, or is tried again; zero if there is none.
 	Next time.Time
 
 	// Within are the messages that fall due after Request.Now, by Horizons, each with those of the horizon before.

@@ -46,7 +46,8 @@ func Statements() map[string]string {
 		"all_places": allPlacesStatement, "held": heldStatement, "moved": movedStatement, "told": toldStatement,
 		"receive": receiveStatement, "receive_answers": receiveAnswersStatement,
 		"receive_pause": receivePauseStatement,
-		"overdue_count": overdueCountStatement, "parked_count": parkedCountStatement, "origins": originsStatement,
+		"overdue_count": overdueCountStatement, "deferred_count": deferredCountStatement,
+		"parked_count": parkedCountStatement, "origins": originsStatement,
 	}
 }
 

@@ -131,6 +131,7 @@ func (v *view) take(ctx context.Context) error {
 		lane.Waiting = sum(comes, v.waitingOverdue(lane, overdue[lane.Name]))
 		lane.Waiting.Unknown = !ok || lane.Overdue.Unknown
 		v.parked(ctx, lane)
+		v.deferred(ctx, lane)
 		if late := lane.Overdue; !late.Unknown && late.N > overdue[lane.Name].n {
 			v.origins(ctx, lane)
 		}
@@ -317,6 +318,24 @@ func (v *view) parked(ctx context.Context, lane *outlook.Lane) {
 	}
 }
 
+// deferred counts what was put off, and adds that to what is overdue. What was put off once and has fallen due again is
+// counted there already; but it is overdue since its deadline.
+func (v *view) deferred(ctx context.Context, lane *outlook.Lane) {
+	var n, all int
+	var oldest pgtype.Timestamptz
+	if !v.look(ctx, func() {}, func(rows pgx.Rows) error {
+		return rows.Scan(&n, &all, &oldest)
+	}, deferredCountStatement, lane.Name, v.now.Add(-outlook.Grace), outlook.Limit) {
+		lane.Overdue.Unknown, lane.Deferred.Unknown = true, true
+		return
+	}
+	lane.Deferred = outlook.Count{N: n, Estimated: all >= outlook.Limit}
+	lane.Overdue = sum(lane.Overdue, lane.Deferred)
+	if oldest.Valid && (lane.Oldest.IsZero() || oldest.Time.Before(lane.Oldest)) {
+		lane.Oldest = oldest.Time.UTC()
+	}
+}
+
 // parkedCount is a row of parkedCountStatement: of what is parked on a part so much falls due between two edges, and
 // the first of it then. oldest is the first of all.
 type parkedCount struct {
@@ -401,6 +420,16 @@ FROM (
   WHERE lane = $1 AND part = '' AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz
   ORDER BY lane, part, due_at, id LIMIT $4::bigint
 ) AS overdue`
+
+	// deferredCountStatement reads the messages of a lane that were put off, in the order of their deadlines. It counts
+	// those whose next try is still to come.
+	deferredCountStatement = `
+SELECT count(*) FILTER (WHERE due_at >= $2::timestamptz)::integer, count(*)::integer, min(deadline)
+FROM (
+  SELECT deadline, due_at FROM messages
+  WHERE lane = $1 AND due_at - deadline > interval '0' AND deadline < $2::timestamptz
+  ORDER BY lane, deadline, due_at LIMIT $3::bigint
+) AS deferred`
 
 	// parkedCountStatement jumps from one part of a lane to the next, reads the first messages of each, and sums them
 	// up by the edges that they lie between. All parts together have $4 messages, and each the same share of that.

@@ -145,9 +145,10 @@ func ways() map[string][]string {
 		"receive_answers": nil,
 		"receive_pause":   nil,
 
-		"claimed_count": {"Index Scan messages_claimed"},
-		"coming_count":  {"Index Only Scan messages_waiting"},
-		"overdue_count": {"Index Only Scan messages_waiting"},
+		"claimed_count":  {"Index Scan messages_claimed"},
+		"coming_count":   {"Index Only Scan messages_waiting"},
+		"overdue_count":  {"Index Only Scan messages_waiting"},
+		"deferred_count": {"Index Only Scan messages_deferred"},
 		"parked_count": {
 			"Index Only Scan messages_waiting", "Index Only Scan messages_waiting", "Index Only Scan messages_waiting",
 		},
@@ -263,11 +264,12 @@ func arguments(n int) map[string][]any {
 		"receive_answers": {
 			uuids, uuids, times, ids, ids, topics, uuids, times, times, numbers, make([]bool, n), numbers,
 		},
-		"claimed_count": {times[0], times[0], n},
-		"coming_count":  {"topic 1", times[0], times[:1], n},
-		"overdue_count": {"topic 1", times[0], times[0], n},
-		"parked_count":  {"topic 1", 100, times[:1], n},
-		"origins":       {"topic 1", topics, times, times[0], n},
+		"claimed_count":  {times[0], times[0], n},
+		"coming_count":   {"topic 1", times[0], times[:1], n},
+		"overdue_count":  {"topic 1", times[0], times[0], n},
+		"deferred_count": {"topic 1", times[0], n},
+		"parked_count":   {"topic 1", 100, times[:1], n},
+		"origins":        {"topic 1", topics, times, times[0], n},
 	}
 }
 

@@ -13,6 +13,10 @@ import "strings"
 //	messages_line     (line, lane, deadline, id)
 //	messages_served   (line, lane)        where it is claimed
 //
+// What was put off is in one more, for deferred_count:
+//
+//	messages_deferred (lane, deadline, due_at)
+//
 // That no other plan is possible is by construction. Sequential and bitmap scans are switched off. A partial index
 // serves only a statement whose condition implies the index's, and a condition on readied_at appears only where
 // that is wanted. Joins are written as lookups for one row, in an order that the planner cannot turn around: it

@@ -38,7 +38,10 @@ func Queries() map[string]Query {
 		}},
 		"slice":   {waitingSliceText, []string{waiting + "(lane=? AND part=? AND due_at>? AND due_at<?)"}},
 		"overdue": {overdueText, []string{waiting + "(lane=? AND part=? AND due_at<?)"}},
-		"coming":  {comingText, []string{waiting + "(lane=? AND part=? AND due_at>?)", "USE TEMP B-TREE FOR GROUP BY"}},
-		"parked":  {parkedText, []string{waiting + "(lane=? AND part>?)", waiting + "(lane=? AND part>?)"}},
+		"deferred": {deferredText, []string{
+			"SEARCH messages USING COVERING INDEX messages_deferred (lane=? AND deadline<?)",
+		}},
+		"coming": {comingText, []string{waiting + "(lane=? AND part=? AND due_at>?)", "USE TEMP B-TREE FOR GROUP BY"}},
+		"parked": {parkedText, []string{waiting + "(lane=? AND part>?)", waiting + "(lane=? AND part>?)"}},
 	}
 }

@@ -25,6 +25,11 @@ const (
 		FROM (SELECT due_at FROM messages
 			WHERE readied_at IS NULL AND lane = ?1 AND part = ?4 AND due_at < ?2 ORDER BY due_at, id LIMIT ?3)`
 
+	// What was put off, in the order of its deadlines, and how much of that waits for its next try.
+	deferredText = `SELECT count(*) FILTER (WHERE due_at >= ?2), count(*), coalesce(min(deadline), 0)
+		FROM (SELECT deadline, due_at FROM messages
+			WHERE due_at > deadline AND lane = ?1 AND deadline < ?2 ORDER BY deadline, due_at LIMIT ?3)`
+
 	// From part to part of a lane, the first of each.
 	parkedText = `WITH RECURSIVE parts (part, due_at) AS (
 			SELECT * FROM (SELECT part, due_at FROM messages WHERE readied_at IS NULL AND lane = ?1 AND part > ''
@@ -110,7 +115,27 @@ func (s *Store) countLane(ctx context.Context, lane *outlook.Lane, now time.Time
 		p := &lane.Parked[i]
 		p.Waiting, err = s.count(ctx, lane, p.Part, now, max(1, outlook.Limit/len(lane.Parked)))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.countDeferred(ctx, lane, now)
+}
+
+// countDeferred counts what was put off, and adds that to what is overdue.
+func (s *Store) countDeferred(ctx context.Context, lane *outlook.Lane, now time.Time) error {
+	var n, all int
+	var oldest int64
+	err := s.look(ctx, deferredText, func(scan func(...any) error) error { return scan(&n, &all, &oldest) },
+		lane.Name, now.Add(-outlook.Grace).UnixMicro(), outlook.Limit)
+	if err != nil {
+		return err
+	}
+	lane.Deferred = outlook.Count{N: n, Estimated: all >= outlook.Limit}
+	lane.Overdue.Add(lane.Deferred)
+	if first := fromColumn(oldest); all > 0 && (lane.Oldest.IsZero() || first.Before(lane.Oldest)) {
+		lane.Oldest = first
+	}
+	return nil
 }
 
 // count counts what waits on a part of a lane: so many messages that are overdue, and as many of the others. It adds

@@ -48,6 +48,9 @@ func Run(t *testing.T, store Store) {
 		{"parted", 3, -time.Hour, true},
 		{"parted", 2, 45 * time.Minute, true},
 		{"parted", 1, 50 * time.Minute, false},
+		{"failing", 3, -3 * time.Hour, true},
+		{"failing", 1, -time.Hour, false},
+		{"failing", 2, 5 * time.Minute, false},
 	} {
 		for i := range kind.n {
 			offset := int64(len(request.Items))
@@ -71,28 +74,50 @@ func Run(t *testing.T, store Store) {
 		}
 		return []string{"7", "a host"}[i%2]
 	})
+	putOff(t, store, result.Results, now)
 	checkOutlook(t, store, now)
+}
+
+// putOff gives the claims on the lane failing back: the first is tried again in 50 s, the second one was to be
+// tried two hours ago, and the third one is parked, and is tried again in 50 s.
+func putOff(t *testing.T, store node.Store, results []node.ItemResult, now time.Time) {
+	t.Helper()
+	var releases []node.Release
+	for _, result := range results {
+		if result.Claim.Lane == "failing" {
+			releases = append(releases, node.Release{Claim: result.Claim, Due: now.Add(50 * time.Second)})
+		}
+	}
+	if len(releases) != 3 {
+		t.Fatalf("%d claims are to be put off, want 3", len(releases))
+	}
+	releases[1].Due, releases[2].Part = now.Add(-2*time.Hour), "a host"
+	reset, err := store.Reset(t.Context(), releases)
+	if err != nil || slices.ContainsFunc(reset, func(s node.Settled) bool { return s != node.Freed }) {
+		t.Fatalf("put off: %v, error %v", reset, err)
+	}
 }
 
 func checkOutlook(t *testing.T, store Store, now time.Time) {
 	t.Helper()
-	seen, err := store.Outlook(t.Context(), outlook.Request{Now: now, Lanes: []string{"a", "b", "none", "parted"}})
-	if err != nil || len(seen.Lanes) != 4 || seen.Incomplete {
+	seen, err := store.Outlook(t.Context(), outlook.Request{Now: now, Lanes: []string{"a", "b", "none", "parted", "failing"}})
+	if err != nil || len(seen.Lanes) != 5 || seen.Incomplete {
 		t.Fatalf("outlook %+v, error %v", seen, err)
 	}
 	for i, want := range []struct {
-		waiting, claimed, overdue int
-		within                    [4]int
-		oldest, next              time.Time
+		waiting, claimed, overdue, deferred int
+		within                              [4]int
+		oldest, next                        time.Time
 	}{
-		{10, 3, 5, [4]int{4, 6, 6, 6}, now.Add(-2 * time.Hour), now.Add(30 * time.Second)},
-		{2, 0, 0, [4]int{0, 0, 0, 2}, time.Time{}, now.Add(2 * time.Hour)},
+		{10, 3, 5, 0, [4]int{4, 6, 6, 6}, now.Add(-2 * time.Hour), now.Add(30 * time.Second)},
+		{2, 0, 0, 0, [4]int{0, 0, 0, 2}, time.Time{}, now.Add(2 * time.Hour)},
 		{},
-		{6, 0, 3, [4]int{0, 0, 3, 3}, now.Add(-time.Hour), now.Add(45 * time.Minute)},
+		{6, 0, 3, 0, [4]int{0, 0, 3, 3}, now.Add(-time.Hour), now.Add(45 * time.Minute)},
+		{6, 0, 4, 2, [4]int{2, 4, 4, 4}, now.Add(-3 * time.Hour), now.Add(50 * time.Second)},
 	} {
 		lane := seen.Lanes[i]
 		within := [4]int{lane.Within[0].N, lane.Within[1].N, lane.Within[2].N, lane.Within[3].N}
-		if lane.Waiting.N != want.waiting || lane.Claimed.N != want.claimed || lane.Overdue.N != want.overdue ||
+		if lane.Waiting.N != want.waiting || lane.Claimed.N != want.claimed || lane.Overdue.N != want.overdue || lane.Deferred.N != want.deferred ||
 			within != want.within || !lane.Oldest.Equal(want.oldest) || !lane.Next.Equal(want.next) ||
 			lane.Estimated() {
 			t.Errorf("lane %q is %+v, want %+v", lane.Name, lane, want)
