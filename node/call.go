@@ -82,9 +82,20 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 	p.spare(unsent)
 	p.acknowledged(fired, took)
 	p.settler.add(settled)
-	p.callLater(append(again, p.park(ctx, parked)...))
+	left := p.park(ctx, parked)
+	p.putAside(without(holdings(parked), holdings(left)), parked)
+	p.callLater(append(again, left...))
 	p.giveUp(over)
 	p.probeBehind(holdings(over))
+}
+
+// putAside says which messages were parked, and why.
+func (p *publisher) putAside(aside []*holding, parked []failure) {
+	if len(aside) > 0 {
+		p.observe(Unpublished{
+			Messages: messages(aside), Err: parked[0].err, Retry: p.clock.Now(), Took: parked[0].took,
+		})
+	}
 }
 
 // called returns what the sink of callbacks is handed for a message: the record with what the request is to tell of it.
