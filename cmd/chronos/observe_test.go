@@ -262,7 +262,7 @@ lanes:
 
 	// The store goes: it lives, is not ready, and says why; and is back.
 	g.shut()
-	l.awaitMetric(t, "chronos_port_failing_seconds", "port=store")
+	l.awaitMetric(t, "chronos_operation_failing_seconds", "port=store")
 	l.awaitStatus(t, "/readyz", http.StatusServiceUnavailable, "[-] store: no call has gone well for ")
 	l.awaitStatus(t, "/livez", http.StatusOK, "ok")
 	l.awaitStatus(t, "/v1/lanes", http.StatusServiceUnavailable, "The store has not answered since ")
@@ -346,7 +346,8 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		"chronos_overdue": true, "chronos_oldest_overdue_seconds": true,
 		"chronos_counts_estimated": true, "chronos_sample_errors_total": true, "chronos_catching_up": true,
 		"chronos_schedule_messages": true, "chronos_schedule_fill_ratio": true, "chronos_timing_advance_seconds": true,
-		"chronos_port_failing_seconds": true, "chronos_lag_records": true, "chronos_store_pool_waits_total": true,
+		"chronos_operation_failing_seconds": true, "chronos_intake_waiting_seconds": true,
+		"chronos_lag_records": true, "chronos_store_pool_waits_total": true,
 		"chronos_store_pool_wait_seconds_total": true, "chronos_clock_offset_seconds": true,
 		"chronos_loop_overruns_total": true, "chronos_callbacks_in_flight": true,
 		"chronos_journal_takeovers_total": true, "chronos_journal_replay_left": true,

@@ -100,10 +100,21 @@ func valuesOf(d *admin.Difference) string {
 	return strings.Join(values, ", ")
 }
 
+// whyUnready returns why a node is not ready.
+func whyUnready(n *admin.Node, now time.Time) string {
+	for i := range n.Status.Problems {
+		if p := &n.Status.Problems[i]; p.Unready {
+			return p.Sentence(now)
+		}
+	}
+	return "its /readyz?verbose says why"
+}
+
 // printNodes prints a row for each node, and what differs among them.
 func printNodes(page *page, all *admin.Nodes) {
 	if len(all.Nodes) == 0 {
-		page.line("No node has been seen for a quarter of an hour.")
+		page.line("No node says that it runs. One that is stopped is forgotten at once, one that has died after a " +
+			"quarter of an hour; one that starts says so when the store and its topics are there.")
 		return
 	}
 	rows := [][]any{{"node", "host", "version", "runs for", "seen", ""}}
@@ -114,9 +125,11 @@ func printNodes(page *page, all *admin.Nodes) {
 		case n.Silent:
 			note = "SILENT: it has died, or does not reach the store"
 		case !n.Status.Ready:
-			note = "NOT READY: its /readyz?verbose says why"
+			note = "NOT READY: " + whyUnready(n, all.At)
+		case len(n.Status.Problems) > 0:
+			note = n.Status.Problems[0].Sentence(all.At)
 		case len(n.Status.Troubles) > 0:
-			note = "cannot publish on some lanes"
+			note = "cannot publish on " + strings.Join(slices.Sorted(maps.Keys(n.Status.Troubles)), ", ")
 		}
 		rows = append(rows, []any{
 			n.ID, n.Host, n.Version, roughly(n.Seen.Sub(n.Started)), ago(n.Seen, all.At), note,

@@ -338,8 +338,10 @@ func TestProbes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	warning := admin.Check{Name: "lane out", OK: true, Warn: true, Detail: "it has no topic"}
+	live := []admin.Check{well}
 	s.Health(
-		func() []admin.Check { return []admin.Check{well} },
+		func() []admin.Check { return live },
 		func() []admin.Check { return []admin.Check{well, unwell} })
 	for _, c := range []struct {
 		path   string
@@ -359,5 +361,12 @@ func TestProbes(t *testing.T) {
 		if w.Code != c.status || !bytes.Equal(w.Body.Bytes(), []byte(c.text)) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, w.Code, w.Body, c.status, c.text)
 		}
+	}
+	live = append(live, warning)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/livez", nil))
+	if want := "[!] lane out: it has no topic\nok for this node, but not all is well\n"; w.Code != 200 ||
+		w.Body.String() != want {
+		t.Errorf("with a warning: %d %q, want 200 %q", w.Code, w.Body, want)
 	}
 }

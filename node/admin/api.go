@@ -59,9 +59,9 @@ type API struct {
 	Info   func() Info
 	Log    *slog.Logger // for the audit; nil for none
 
-	// Troubles is what could not be published lately, and Outages what does not answer; nil where no node tells.
+	// Troubles is what could not be published lately, and Problems what is not well; nil where no node tells.
 	Troubles *Troubles
-	Outages  func() []Outage
+	Problems func() []Problem
 
 	// History is what the node has fired lately; nil where no node tells.
 	History *History
@@ -82,7 +82,7 @@ type Info struct {
 	Payload  bool              `json:"payload" doc:"Whether whoever asks may see values of messages."`
 	Control  bool              `json:"control" doc:"Whether whoever asks may change something."`
 	Caller   string            `json:"caller,omitempty" doc:"The name of the token of whoever asks."`
-	Outages  []Outage          `json:"outages,omitempty" doc:"What does not answer this node."`
+	Problems []Problem         `json:"problems,omitempty" doc:"What is not well, as this node sees it."`
 }
 
 // Handler returns the handler.
@@ -215,8 +215,8 @@ func (a *API) about(ctx context.Context, _ *nothing) (Info, error) {
 	who := callerOf(ctx)
 	rights := who.may(a.Rights)
 	info.Payload, info.Control, info.Caller = rights.Payload, rights.Control, who.Name()
-	if a.Outages != nil {
-		info.Outages = a.Outages()
+	if a.Problems != nil {
+		info.Problems = a.Problems()
 	}
 	return info, nil
 }

@@ -379,8 +379,11 @@ func TestAPIOutage(t *testing.T) {
 	if !strings.Contains(problem.Detail, "10.0.0.5") {
 		t.Errorf("it says %q", problem.Detail)
 	}
-	out := admin.Outage{What: "store", Since: time.Now(), Cause: "it is asleep", Effect: "Nothing works."}
-	s.api.Outages = func() []admin.Outage { return []admin.Outage{out} }
+	out := admin.Problem{
+		What: "store", Fault: admin.FaultStore, Says: "The store has not answered", Since: time.Now(),
+		Cause: "it is asleep", Effect: "Nothing works.",
+	}
+	s.api.Problems = func() []admin.Problem { return []admin.Problem{out} }
 	s.api.Explain = func(error) string { return out.Sentence(time.Now()) }
 	s.ask(t, 503, "GET", "/v1/lanes", "", &problem)
 	if !strings.HasPrefix(problem.Detail, "The store has not answered since ") ||
@@ -389,7 +392,7 @@ func TestAPIOutage(t *testing.T) {
 	}
 	var info admin.Info
 	s.ask(t, 200, "GET", "/v1/info", "", &info)
-	if len(info.Outages) != 1 || info.Outages[0].Cause != out.Cause {
+	if len(info.Problems) != 1 || info.Problems[0].Cause != out.Cause || info.Problems[0].Fault != "the store" {
 		t.Errorf("info %+v", info)
 	}
 	s.api.Store = away{s.Store, fmt.Errorf("look for lanes: %w", inspect.ErrTooLong)}
@@ -408,7 +411,7 @@ func TestOpenAPI(t *testing.T) {
 		Paths   map[string]map[string]any
 	}
 	s.ask(t, 200, "GET", "/openapi.json", "", &spec)
-	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 25 {
+	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 26 {
 		t.Errorf("OpenAPI %s with %d paths", spec.OpenAPI, len(spec.Paths))
 	}
 	for path, methods := range spec.Paths {
@@ -425,5 +428,49 @@ func TestOpenAPI(t *testing.T) {
 	s.ask(t, 200, "GET", "/v1/info", "", &info)
 	if info.Node != "me" || info.Settings["hold-time"] != "5s" || info.Control {
 		t.Errorf("info %+v", info)
+	}
+}
+
+// aged is a store whose nodes were last seen some time ago.
+type aged struct {
+	inspect.Store
+
+	by time.Duration
+}
+
+func (a aged) Nodes(ctx context.Context) ([]inspect.Node, time.Time, error) {
+	nodes, now, err := a.Store.Nodes(ctx)
+	return nodes, now.Add(a.by), err
+}
+
+// Goal: what nodes have of their own does not differ, and a node that has died is forgotten when an operator says so, a
+// node that lives not. Method: two nodes of one host, of which one has died.
+func TestAPINodesAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Control: true})
+	id := uuid.New()
+	for i, one := range []uuid.UUID{id, uuid.New()} {
+		settings := fmt.Sprintf(`{"api-listen": "127.0.0.1:%d", "horae-listen": ":%d", "metaswitch-listen": ":%d",
+			"api-tls-cert": "%d.pem", "api-token-file": "%d", "data-dir": "/var/%d", "hold-time": "5s"}`,
+			i, i, i, i, i, i)
+		if err := s.Beat(t.Context(), inspect.Node{
+			ID: one, Host: "a", Version: "v1", Settings: []byte(settings), Status: []byte(`{"pid": 17}`),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var nodes admin.Nodes
+	s.ask(t, 200, "GET", "/v1/nodes", "", &nodes)
+	if len(nodes.Differences) != 0 || nodes.Nodes[0].Status.PID != 17 {
+		t.Errorf("nodes %+v", nodes)
+	}
+	s.ask(t, 409, "DELETE", "/v1/nodes/"+id.String(), "", nil)
+	s.api.Store = aged{s.Store, time.Minute}
+	s.ask(t, 404, "DELETE", "/v1/nodes/"+uuid.NewString(), "", nil)
+	var gone admin.Forgotten
+	s.ask(t, 200, "DELETE", "/v1/nodes/"+id.String(), "", &gone)
+	s.ask(t, 200, "GET", "/v1/nodes", "", &nodes)
+	if gone.Host != "a" || len(nodes.Nodes) != 1 || nodes.Nodes[0].ID == id.String() {
+		t.Errorf("forgotten is %+v, left are %+v", gone, nodes.Nodes)
 	}
 }

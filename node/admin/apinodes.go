@@ -3,11 +3,15 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"chronos/node/store/inspect"
 )
@@ -27,6 +31,8 @@ type Node struct {
 // NodeStatus is how a node is, in its own words.
 type NodeStatus struct {
 	Ready    bool               `json:"ready"`
+	PID      int                `json:"pid,omitempty" doc:"The process on its host."`
+	Problems []Problem          `json:"problems,omitempty" doc:"What is not well, as it sees it."`
 	Troubles map[string]Trouble `json:"troubles,omitempty" doc:"What it cannot publish, by lane."`
 	Journal  []string           `json:"journal,omitempty" doc:"What is wrong with partitions of the journal."`
 }
@@ -47,6 +53,49 @@ type Nodes struct {
 func (a *API) nodes(api huma.API) {
 	read(a, api, "/v1/nodes", "nodes", "The nodes that were seen lately, and differences among their settings",
 		a.allNodes)
+	write(a, api, http.MethodDelete, "/v1/nodes/{id}", "forgetNode",
+		"Forget a node that is silent, so that it is shown no more; one that lives says so again", a.forgetNode)
+}
+
+type forgetInput struct {
+	ID string `path:"id" format:"uuid"`
+	By string `query:"by" maxLength:"200" doc:"Who does it."`
+}
+
+// Forgotten names the node that was forgotten.
+type Forgotten struct {
+	ID   string `json:"id"`
+	Host string `json:"host"`
+}
+
+func (a *API) forgetNode(ctx context.Context, in *forgetInput) (Forgotten, error) {
+	all, err := a.allNodes(ctx, nil)
+	if err != nil {
+		return Forgotten{}, err
+	}
+	i := slices.IndexFunc(all.Nodes, func(n Node) bool { return n.ID == in.ID })
+	switch {
+	case i < 0:
+		return Forgotten{}, huma.Error404NotFound("there is no node " + in.ID + ": one that was silent for a quarter " +
+			"of an hour is forgotten by itself")
+	case !all.Nodes[i].Silent:
+		return Forgotten{}, huma.Error409Conflict("node " + in.ID + " was seen within the last 10 s: only one that " +
+			"is silent can be forgotten")
+	}
+	id, err := uuid.Parse(in.ID)
+	if err != nil {
+		return Forgotten{}, huma.Error422UnprocessableEntity("the id of a node is a UUID")
+	}
+	if err := a.Store.Gone(ctx, id); err != nil {
+		return Forgotten{}, err
+	}
+	by := in.By
+	if by == "" {
+		by = callerOf(ctx).Name()
+	}
+	a.auditLine(ctx, "audit: somebody has changed something by the admin API", "forget", by, "",
+		slog.String("what", "node "+in.ID))
+	return Forgotten{in.ID, all.Nodes[i].Host}, nil
 }
 
 func (a *API) allNodes(ctx context.Context, _ *nothing) (Nodes, error) {
@@ -71,13 +120,27 @@ func (a *API) allNodes(ctx context.Context, _ *nothing) (Nodes, error) {
 	return all, nil
 }
 
-// ownSettings are those that may differ from node to node.
-func ownSettings() []string {
-	return []string{
-		"config", "create-topics", "migrate", "admin-listen", "admin-token-file", "admin-tls-cert", "admin-tls-key",
-		"admin-allow", "log-level", "log-format", "brokers", "tls-ca", "tls-cert", "tls-key", "sasl-password-file",
-		"store-password-file", "store",
+// InCommon returns what of a setting has to be the same on all nodes, and false if nothing has. Each node listens on an
+// address of its own; that it does is for all: the hold time of callbacks follows from it, for example.
+func InCommon(name, value string) (string, bool) {
+	switch {
+	case ownSetting(name):
+		return "", false
+	case strings.HasSuffix(name, "-listen") && value != "off":
+		return "an address", true
 	}
+	return value, true
+}
+
+// ownSetting reports whether a setting may differ from node to node: how people reach it, how it logs, where its files
+// are, by what addresses it reaches others or is reached, and what it makes at its start.
+func ownSetting(name string) bool {
+	return strings.HasPrefix(name, "admin-") || strings.HasPrefix(name, "log-") || strings.HasSuffix(name, "-file") ||
+		strings.HasPrefix(name, "tls-") || strings.HasSuffix(name, "-tls-cert") ||
+		strings.HasSuffix(name, "-tls-key") ||
+		slices.Contains([]string{
+			"config", "create-topics", "migrate", "kafka-properties", "horae-url", "brokers", "store", "data-dir",
+		}, name)
 }
 
 // differences returns what differs among nodes that live.
@@ -98,8 +161,8 @@ func differences(nodes []Node) []Difference {
 		live++
 		note("version", n.Version, n.ID)
 		for setting, value := range n.Settings {
-			if !slices.Contains(ownSettings(), setting) {
-				note(setting, value, n.ID)
+			if common, has := InCommon(setting, value); has {
+				note(setting, common, n.ID)
 			}
 		}
 	}

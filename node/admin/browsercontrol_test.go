@@ -150,8 +150,9 @@ func TestPageTellsOfOutages(t *testing.T) {
 	t.Parallel()
 	s := newPage(t, admin.Rights{Control: true})
 	s.put(t, "order-1", nil)
-	out := admin.Outage{
-		What: "store", Since: time.Now().Add(-70 * time.Second), Cause: "it refuses connections",
+	out := admin.Problem{
+		What: "store", Says: "The store has not answered", Since: time.Now().Add(-70 * time.Second),
+		Cause:  "it refuses connections",
 		Effect: "Until it answers, nothing comes out.",
 	}
 	var instead atomic.Pointer[http.Handler]
@@ -161,7 +162,7 @@ func TestPageTellsOfOutages(t *testing.T) {
 	p.await(`document.querySelector("#lanes").innerText`, "on time")
 	broken := *s.api
 	broken.Store = away{s.Store, errors.New("look for lanes: dial tcp 10.0.0.5:5432: connection refused")}
-	broken.Outages = func() []admin.Outage { return []admin.Outage{out} }
+	broken.Problems = func() []admin.Problem { return []admin.Problem{out} }
 	broken.Explain = func(error) string { return out.Sentence(time.Now()) }
 	instead.Store(new(broken.Handler()))
 	p.await(verdict, "✖ It is not well")
@@ -175,8 +176,10 @@ func TestPageTellsOfOutages(t *testing.T) {
 	p.shoot("outage")
 	kafka := *s.api
 	kafka.Lanes = []string{"out", "http:calls"}
-	kafka.Outages = func() []admin.Outage {
-		return []admin.Outage{{What: "Kafka", Since: out.Since, Cause: "no broker answers", Effect: "All waits."}}
+	kafka.Problems = func() []admin.Problem {
+		return []admin.Problem{{
+			What: "Kafka", Says: "Kafka has not answered", Since: out.Since, Cause: "no broker answers", Effect: "All waits.",
+		}}
 	}
 	instead.Store(new(kafka.Handler()))
 	p.await(reasons, "Kafka has not answered since ")

@@ -35,7 +35,8 @@ type Metrics struct {
 	served map[string]bool // the lanes that may be labels
 	lanes  map[string]*laneMetrics
 	loops  *Loops
-	ports  portStates
+
+	operations operations
 
 	// held tells what the schedule holds; nil before the engine is there.
 	held atomic.Pointer[func() ([]node.Held, time.Duration)]
@@ -44,12 +45,11 @@ type Metrics struct {
 	hours    func(lane string, at time.Time) (hours.State, bool) // nil if nobody has said
 	pace     pace
 
-	mu        sync.Mutex
-	positions map[node.Partition]int64
-	ends      map[node.Partition]int64
-	sampled   time.Time // when the last sample was taken; zero for never
-	tags      map[string]uint64
-	parked    map[node.Part]bool // that have a series
+	mu      sync.Mutex
+	intakes map[node.Partition]*intake
+	sampled time.Time // when the last sample was taken; zero for never
+	tags    map[string]uint64
+	parked  map[node.Part]bool // that have a series
 }
 
 // laneMetrics are what is counted for each message.
@@ -77,8 +77,7 @@ func New(config node.Config, version string) *Metrics {
 		served:     map[string]bool{},
 		lanes:      map[string]*laneMetrics{},
 		loops:      newLoops(config),
-		positions:  map[node.Partition]int64{},
-		ends:       map[node.Partition]int64{},
+		intakes:    map[node.Partition]*intake{},
 		parked:     map[node.Part]bool{},
 	}
 	for _, row := range Table() {
@@ -261,16 +260,6 @@ func (m *Metrics) Requested(operation string, status int, took time.Duration) {
 	}
 	vec := m.histograms["chronos_http_request_seconds"]
 	vec.WithLabelValues(operation, strconv.Itoa(status)).Observe(took.Seconds())
-}
-
-// Behind returns how many records of this node's input partitions wait to be taken in, as far as it knows.
-func (m *Metrics) Behind() (records int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for partition, end := range m.ends {
-		records += max(end-m.positions[partition], 0)
-	}
-	return records
 }
 
 // Pool has the metrics show the connections of a pool.

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"chronos/node"
@@ -43,11 +42,12 @@ type call struct {
 	may      time.Duration
 	loop     *loop
 	began    time.Duration
+	idle     bool // there was no work in it, so that its success shows nothing
 }
 
 func (o *observed) begin(ctx context.Context, port node.Port, name string, may time.Duration) call {
 	loop := o.metrics.loops.enter(ctx, "calls "+string(port)+": "+name, may)
-	return call{o, port, name, may, loop, o.clock.Mono()}
+	return call{observed: o, port: port, name: name, may: may, loop: loop, began: o.clock.Mono()}
 }
 
 // end takes note of how the call went.
@@ -59,8 +59,8 @@ func (c *call) end(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		m.count("chronos_port_errors_total", 1, string(c.port), c.name)
 	}
-	if ctx.Err() == nil || err == nil {
-		m.ports.note(c.port, c.name, err)
+	if err == nil && !c.idle || err != nil && ctx.Err() == nil {
+		m.operations.note(c.port, c.name, err)
 	}
 	m.loops.leave(c.loop)
 	m.turn(c.loop, took > c.may)
@@ -77,57 +77,6 @@ func (m *Metrics) turn(loop *loop, overrun bool) {
 		over = 1
 	}
 	m.count("chronos_loop_overruns_total", over, string(loop.kind))
-}
-
-// portStates is how the ports have taken to the calls of late.
-type portStates struct {
-	mu  sync.Mutex
-	all map[node.Port]*PortState
-}
-
-// PortState is how it goes with a port.
-type PortState struct {
-	// Answered is when a call has gone well last; zero for never.
-	Answered time.Time
-
-	// Failing says that the last call failed, Since when no call has gone well, and Call and Err are of the last one.
-	Failing bool
-	Since   time.Time
-	Call    string
-	Err     error
-}
-
-func (s *portStates) note(port node.Port, name string, err error) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[node.Port]*PortState{}
-	}
-	state := s.all[port]
-	if state == nil {
-		state = &PortState{}
-		s.all[port] = state
-	}
-	switch {
-	case err == nil:
-		*state = PortState{Answered: now}
-	case name == "parts": // a look that is given up soon; if the store is away, all others fail, too
-	case state.Failing:
-		state.Call, state.Err = name, err
-	default:
-		state.Failing, state.Since, state.Call, state.Err = true, now, name, err
-	}
-}
-
-// Port returns how it goes with a port.
-func (m *Metrics) Port(port node.Port) PortState {
-	m.ports.mu.Lock()
-	defer m.ports.mu.Unlock()
-	if state := m.ports.all[port]; state != nil {
-		return *state
-	}
-	return PortState{}
 }
 
 // clock is a node.Clock whose rests are known.
@@ -194,6 +143,7 @@ func (s *store) Bind(ctx context.Context, request node.BindRequest) (node.Bound,
 func (s *store) Positions(ctx context.Context, places []node.Place) ([]node.Position, node.State, error) {
 	c := s.begin(ctx, "positions")
 	positions, state, err := s.Store.Positions(ctx, places)
+	c.idle = len(places) == 0
 	c.end(ctx, err)
 	if err == nil {
 		s.observed.metrics.state(state)
@@ -282,17 +232,6 @@ func (m *Metrics) state(state node.State) {
 	m.set("chronos_catching_up", catching)
 }
 
-// moved shows how far partitions of this node have been taken in.
-func (m *Metrics) moved(places []node.Place, positions []node.Position, refused []bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, place := range places {
-		if _, ours := m.positions[place.Partition]; ours && (refused == nil || !refused[i]) {
-			m.positions[place.Partition] = positions[i].Offset
-		}
-	}
-}
-
 // source is a node.Source whose calls are counted, and whose partitions are known.
 type source struct {
 	node.Source
@@ -349,30 +288,6 @@ func (s *source) Leave(ctx context.Context) error {
 	c.end(ctx, err)
 	s.observed.metrics.left()
 	return err
-}
-
-// polled takes note of partitions that come and go.
-func (m *Metrics) polled(batch node.Batch) {
-	if len(batch.Revoked)+len(batch.Assigned) == 0 {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, p := range batch.Revoked {
-		delete(m.positions, p)
-		delete(m.ends, p)
-	}
-	for _, a := range batch.Assigned {
-		m.positions[a.Partition] = a.First
-		m.ends[a.Partition] = a.End
-	}
-}
-
-func (m *Metrics) left() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	clear(m.positions)
-	clear(m.ends)
 }
 
 // sink is a node.Sink whose calls are counted.

@@ -27,8 +27,8 @@ func TestLookForLanesIsNoOutage(t *testing.T) {
 	store := m.Ports(node.Ports{Clock: system.New(), Store: busy{}}).Store
 	_, err := store.Expired(t.Context(), 1)
 	_, failed := store.Parts(t.Context())
-	if state := m.Port(node.PortStore); err != nil || failed == nil || state.Failing {
-		t.Errorf("%v, %v: %+v", err, failed, state)
+	if failing := m.Failing(node.PortStore); err != nil || failed == nil || len(failing) > 0 {
+		t.Errorf("%v, %v: %+v", err, failed, failing)
 	}
 	if total(t, m, "chronos_port_errors_total") != 1 {
 		t.Error("it is not counted")

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -26,6 +27,10 @@ type Sampler struct {
 
 	// Ends returns what the input partitions hold; nil if nobody can tell.
 	Ends func(ctx context.Context) ([]node.Extent, error)
+
+	// Places returns how far the store has taken in all partitions; nil if it does not tell. It is asked where this
+	// node has given partitions up.
+	Places func(ctx context.Context) ([]node.Place, error)
 
 	// Seen is told of each outlook, and of each failure to take one; nil if nobody wants them.
 	Seen func(seen outlook.Outlook, err error)
@@ -57,6 +62,9 @@ func (s *Sampler) Sample(ctx context.Context) {
 	if err != nil || seen.Incomplete {
 		m.count("chronos_sample_errors_total", 1)
 	}
+	if err == nil && seen.Partitions != nil && len(seen.Partitions) == 0 && m.Unsure(node.PortSource) {
+		err = errNotOwned // it has lost what it had: what is overdue there still is
+	}
 	if err == nil {
 		shown := seen
 		if s.Found != nil {
@@ -71,15 +79,18 @@ func (s *Sampler) Sample(ctx context.Context) {
 		return
 	}
 	if extents, err := s.Ends(ctx); err == nil {
-		m.mu.Lock()
-		for _, e := range extents {
-			if _, ours := m.positions[e.Partition]; ours && e.End != node.UnknownEnd {
-				m.ends[e.Partition] = e.End
-			}
-		}
-		m.mu.Unlock()
+		m.reach(extents)
+	}
+	if s.Places == nil || !m.Gave() {
+		return
+	}
+	if places, err := s.Places(ctx); err == nil {
+		m.Elsewhere(places)
 	}
 }
+
+// errNotOwned says that an outlook of nothing is no outlook.
+var errNotOwned = errors.New("this node has no partition of the journal at present")
 
 // look returns what waits on all lanes.
 func (s *Sampler) look(ctx context.Context, now time.Time) (outlook.Outlook, error) {

@@ -6,15 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"chronos/node"
 )
 
 // scrapeGauges are the metrics that are made when they are asked for, from what is there at that moment.
 func scrapeGauges() []string {
 	return []string{
 		"chronos_position", "chronos_lag_records", "chronos_partitions", "chronos_schedule_messages",
-		"chronos_schedule_fill_ratio", "chronos_timing_advance_seconds", "chronos_port_failing_seconds",
+		"chronos_schedule_fill_ratio", "chronos_timing_advance_seconds", "chronos_operation_failing_seconds",
+		"chronos_intake_waiting_seconds",
 		"chronos_sample_age_seconds", "chronos_ready", "chronos_hears", "chronos_store_pool_connections",
 		"chronos_lane_open", "chronos_lane_changes_timestamp_seconds",
 	}
@@ -38,15 +37,21 @@ func (m onScrape) Collect(out chan<- prometheus.Metric) {
 	gauge := func(name string, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(descOf(name), prometheus.GaugeValue, value, labels...)
 	}
-	m.mu.Lock()
-	gauge("chronos_partitions", float64(len(m.positions)))
-	for p, offset := range m.positions {
-		partition := strconv.Itoa(int(p.Number))
-		gauge("chronos_position", float64(offset), p.Topic, partition)
-		if end, known := m.ends[p]; known && end != node.UnknownEnd {
-			gauge("chronos_lag_records", float64(max(0, end-offset)), p.Topic, partition)
+	reads, now := 0, time.Now()
+	for _, i := range m.Intakes() {
+		if !i.Left {
+			reads++
 		}
+		partition, waits := strconv.Itoa(int(i.Number)), 0.0
+		if !i.Since.IsZero() {
+			waits = now.Sub(i.Since).Seconds()
+		}
+		gauge("chronos_position", float64(i.Position), i.Topic, partition)
+		gauge("chronos_lag_records", float64(max(0, i.End-i.Position)), i.Topic, partition)
+		gauge("chronos_intake_waiting_seconds", waits, i.Topic, partition)
 	}
+	gauge("chronos_partitions", float64(reads))
+	m.mu.Lock()
 	if !m.sampled.IsZero() {
 		gauge("chronos_sample_age_seconds", time.Since(m.sampled).Seconds())
 	}
@@ -79,18 +84,13 @@ func (m onScrape) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 	}
-	for _, port := range []node.Port{node.PortStore, node.PortSource, node.PortSink} {
-		gauge("chronos_port_failing_seconds", m.failing(port).Seconds(), string(port))
+	for _, o := range m.Operations() {
+		failing := 0.0
+		if o.Failing {
+			failing = now.Sub(o.Since).Seconds()
+		}
+		gauge("chronos_operation_failing_seconds", failing, string(o.Port), o.Call)
 	}
-}
-
-// failing returns for how long the calls of a port have failed.
-func (m *Metrics) failing(port node.Port) time.Duration {
-	state := m.Port(port)
-	if !state.Failing {
-		return 0
-	}
-	return time.Since(state.Since)
 }
 
 // descOf describes a row of the table.

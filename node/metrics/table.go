@@ -203,6 +203,7 @@ func inRows() []Metric {
 			Help: "Records of an input partition of this node that have not been taken in.",
 			Look: "Above zero for long: the store is slow or away, or there are too few partitions for the load.",
 		},
+		intakeRow(),
 		{
 			Name: "chronos_partitions", Kind: Gauge,
 			Help: "Input partitions that this node reads. None is normal where there are more nodes than partitions.",
@@ -224,7 +225,8 @@ func storeRows() []Metric {
 		},
 		{
 			Name: "chronos_overdue", Kind: Gauge, Labels: []string{"lane"},
-			Help: "Messages that fell due more than a second ago and have not fired." + sampled + capped,
+			Help: "Messages whose deadline was more than a second ago and that have not fired, wherever they wait: " +
+				"also those that were put off to a later try, or are parked." + sampled + capped,
 			Look: "The log says once a minute how many, since when, and why as far as this node can tell.",
 		},
 		{
@@ -237,7 +239,8 @@ func storeRows() []Metric {
 		},
 		{
 			Name: "chronos_oldest_overdue_seconds", Kind: Gauge, Labels: []string{"lane"},
-			Help: "How long ago the longest overdue message of the lane fell due; 0 if none is overdue." + sampled,
+			Help: "How long ago the deadline of the longest overdue message of the lane was; 0 if none is overdue." +
+				sampled,
 			Look: "More than the hold time (5 s): no node that serves the lane can publish on it.",
 		},
 		{
@@ -416,6 +419,28 @@ func quotaRow() Metric {
 	}
 }
 
+// intakeRow is about how long records wait to be taken in.
+func intakeRow() Metric {
+	return Metric{
+		Name: "chronos_intake_waiting_seconds", Kind: Gauge, Labels: []string{"topic", "partition"},
+		Help: "For how long, at least, a record of an input partition of this node has waited to be taken in; 0 " +
+			"if none waits. A partition that the node has given up, because it could not take it in, is among them " +
+			"until another node has.",
+		Look: "Above a minute: intake stands, or is behind. `/readyz?verbose` says which, and why.",
+	}
+}
+
+// operationRow is about each call of a port by itself.
+func operationRow() Metric {
+	return Metric{
+		Name: "chronos_operation_failing_seconds", Kind: Gauge, Labels: []string{"port", "call"},
+		Help: "For how long a call has not gone well although it was tried; 0 if all is well. Each call is " +
+			"judged by itself: take may fail, for want of space, while claim goes well.",
+		Look: "The log has a line when it begins, with the error, one every 30 s, and one when it is over. " +
+			"take: nothing is taken in. claim: nothing fires. settle: what fires may fire again.",
+	}
+}
+
 func portRows() []Metric {
 	return []Metric{
 		{
@@ -428,11 +453,7 @@ func portRows() []Metric {
 			Name: "chronos_port_errors_total", Kind: Counter, Labels: []string{"port", "call"},
 			Help: "Calls that failed; of a publish, those of which all records failed.",
 		},
-		{
-			Name: "chronos_port_failing_seconds", Kind: Gauge, Labels: []string{"port"},
-			Help: "For how long no call of the port has gone well while calls failed; 0 if all is well.",
-			Look: "The log has a line when it begins, with the error, one every 30 s, and one when it is over.",
-		},
+		operationRow(),
 		{
 			Name: "chronos_clock_offset_seconds", Kind: Gauge, Labels: []string{"to"},
 			Help: "How far the clock of the store is ahead of this node's, to half the time of a round trip.",

@@ -1,10 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -12,6 +14,7 @@ import (
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/metrics"
+	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 	"chronos/node/store/postgres"
 )
@@ -87,12 +90,29 @@ func (s *Service) sampler() *metrics.Sampler {
 	}
 	return &metrics.Sampler{
 		Metrics: s.metrics, Store: s.hours.Outlook(source), Lanes: s.config.Node.Lanes(), Found: found,
-		Seen: s.reporter.Seen,
+		Seen: s.reporter.Seen, Places: s.places(),
 		Ends: func(ctx context.Context) ([]node.Extent, error) {
 			ctx, cancel := context.WithTimeout(ctx, laterLook)
 			defer cancel()
 			return s.source.Extents(ctx)
 		},
+	}
+}
+
+// places returns what tells how far the store has taken in all partitions; nil if it does not, as one that knows its
+// own partitions only.
+func (s *Service) places() func(context.Context) ([]node.Place, error) {
+	shows, is := s.store.Store.(inspect.Source)
+	if !is || s.config.Store.IsJournal() {
+		return nil
+	}
+	return func(ctx context.Context) ([]node.Place, error) {
+		all, _, err := shows.Places(ctx)
+		places := make([]node.Place, len(all))
+		for i := range all {
+			places[i] = all[i].Place
+		}
+		return places, err
 	}
 }
 
@@ -123,51 +143,97 @@ func (s *Service) live() []admin.Check {
 	return checks
 }
 
-// ready answers whether this node can do its work: whether it reaches the store, whose schema is the right one, and is
-// in its group. It needs no partitions for that: there may be more nodes than partitions. It has to
-// serve those of a journal that it was given.
+// ready answers whether this node can do its work: whether it has begun, with the right schema, is in its group, serves
+// the partitions of a journal that it was given, and has no problem that makes it unready. It needs no partitions for
+// that: there may be more nodes than partitions. What is not well besides is said: where a lane has a destination that
+// fails, other lanes go on, and so does whoever asks this node by HTTP.
 func (s *Service) ready() []admin.Check {
 	at := phase(s.phase.Load())
-	begun := admin.Check{Name: "node", OK: at == running, Detail: "it runs"}
-	switch at {
-	case starting:
-		begun.Detail = "it waits for the store, its schema, and the topics; the log says for which"
-		if s.admin == nil {
-			begun.Detail = "it waits for the store and its schema; the log says for which"
-		}
-	case stopping:
-		begun.Detail = "it stops"
-	case running:
-	}
-	store, schema := s.storeReady()
-	checks := []admin.Check{begun, store, schema, s.groupReady(at)}
+	problems := s.reporter.Problems()
+	checks := []admin.Check{s.begun(at, problems)}
+	checks = append(checks, s.storeReady(problems)...)
+	checks = append(checks, s.groupReady(at, problems))
 	if s.owning != nil {
 		checks = append(checks, s.owning.check())
 	}
-	return checks
+	return append(checks, promiseChecks(problems)...)
 }
 
-func (s *Service) storeReady() (store, schema admin.Check) {
-	store, schema = admin.Check{Name: "store"}, admin.Check{Name: "schema"}
-	switch state := s.metrics.Port(node.PortStore); {
-	case state.Failing:
-		store.Detail = fmt.Sprintf("no call has gone well for %v: %s",
-			time.Since(state.Since).Round(100*time.Millisecond), cause(state.Err))
-	case state.Answered.IsZero():
-		store.OK, store.Detail = s.schema.Load(), "it has not been called yet"
+// begun answers whether the node runs, and if it does not, what it waits for.
+func (s *Service) begun(at phase, problems []admin.Problem) admin.Check {
+	check := admin.Check{Name: "node", OK: at == running, Detail: "it runs"}
+	switch at {
+	case starting:
+		check.Detail = "it waits for " + s.waitsFor(problems)
+	case stopping:
+		check.Detail = "it stops"
+	case running:
+	}
+	return check
+}
+
+// waitsFor says what a node waits for that has not begun.
+func (s *Service) waitsFor(problems []admin.Problem) string {
+	var what []string
+	now := time.Now()
+	for i := range problems {
+		p := &problems[i]
+		if p.What == title(node.PortStore, "") || p.What == title(node.PortSource, "") {
+			what = append(what, fmt.Sprintf("%s, which has not answered for %v: %s", cmp.Or(map[string]string{
+				"store": "the store",
+			}[p.What], p.What), now.Sub(p.Since).Round(100*time.Millisecond), p.Cause))
+		}
+	}
+	if missing, _ := s.missing.Load().(string); missing != "" {
+		what = append(what, "somebody to create what is missing: "+missing)
+	}
+	switch {
+	case len(what) > 0:
+		return strings.Join(what, "; and for ")
+	case s.admin == nil:
+		return "the store and its schema"
+	}
+	return "the store, its schema, and the topics"
+}
+
+// storeReady answers whether the store does all that is asked of it, and has the right schema.
+func (s *Service) storeReady(problems []admin.Problem) []admin.Check {
+	now := time.Now()
+	store, schema := admin.Check{Name: "store"}, admin.Check{Name: "schema"}
+	var failing []string
+	for i := range problems {
+		p := &problems[i]
+		switch {
+		case p.What != title(node.PortStore, ""):
+		case p.Call == "":
+			failing = append(failing, fmt.Sprintf("no call has gone well for %v: %s",
+				now.Sub(p.Since).Round(100*time.Millisecond), p.Cause))
+		default:
+			failing = append(failing, fmt.Sprintf("%s has not gone well for %v, and other calls have: %s", p.Call,
+				now.Sub(p.Since).Round(100*time.Millisecond), p.Cause))
+		}
+	}
+	switch last := s.metrics.Answered(node.PortStore); {
+	case len(failing) > 0:
+		store.Detail = strings.Join(failing, "; ")
+	case last.IsZero():
+		store.OK, store.Detail = s.schema.Load(), "it has answered, and was not asked for anything yet"
+		if !store.OK {
+			store.Detail = "it has not answered yet"
+		}
 	default:
 		store.OK = true
-		store.Detail = fmt.Sprintf("it answered %v ago", time.Since(state.Answered).Round(time.Millisecond))
+		store.Detail = fmt.Sprintf("it answered %v ago", now.Sub(last).Round(time.Millisecond))
 	}
 	if schema.OK = s.schema.Load(); schema.OK {
 		schema.Detail = "it is the one that this program needs"
 	} else {
 		schema.Detail = "it has not been seen to be the one that this program needs"
 	}
-	return store, schema
+	return []admin.Check{store, schema}
 }
 
-func (s *Service) groupReady(at phase) admin.Check {
+func (s *Service) groupReady(at phase, problems []admin.Problem) admin.Check {
 	if s.admin == nil {
 		return admin.Check{Name: "group", OK: true, Detail: "none: this node runs without Kafka"}
 	}
@@ -176,17 +242,47 @@ func (s *Service) groupReady(at phase) admin.Check {
 		return check
 	}
 	check.Detail = "not joined group " + s.config.Group + " yet"
-	if state := s.metrics.Port(node.PortStore); state.Failing && at == running {
-		check.Detail = fmt.Sprintf("not in group %s: a node leaves it when it has not reached the store for %v, "+
-			"and joins again when the store is back", s.config.Group, s.config.Node.LeaveAfter)
-	}
-	if state := s.metrics.Port(node.PortSource); state.Failing {
-		check.Detail = fmt.Sprintf("not joined group %s: Kafka has not answered for %v: %s", s.config.Group,
-			time.Since(state.Since).Round(100*time.Millisecond), cause(state.Err))
-	} else if at != running {
+	if at != running {
 		check.Detail = "it joins group " + s.config.Group + " when it runs"
 	}
+	for i := range problems {
+		switch p := &problems[i]; {
+		case p.What == title(node.PortStore, "") && at == running:
+			check.Detail = fmt.Sprintf("not in group %s: a node leaves it when it has not been able to store anything "+
+				"for %v, and joins again when the store is back", s.config.Group, s.config.Node.LeaveAfter)
+		case p.What == title(node.PortSource, ""):
+			check.Detail = fmt.Sprintf("not joined group %s: Kafka has not answered for %v: %s", s.config.Group,
+				time.Since(p.Since).Round(100*time.Millisecond), p.Cause)
+		}
+	}
 	return check
+}
+
+// promiseChecks answers whether what is submitted is taken in, and what is due comes out. What is no fault of this node
+// is said, and well.
+func promiseChecks(problems []admin.Problem) []admin.Check {
+	now := time.Now()
+	intake := admin.Check{Name: "intake", OK: true, Detail: "no record has waited for long, as far as this node reads"}
+	var lanes []admin.Check
+	for i := range problems {
+		p := &problems[i]
+		detail := p.Sentence(now)
+		switch p.What {
+		case "intake":
+			intake.OK, intake.Warn, intake.Detail = intake.OK && !p.Unready, true, detail
+		case "lane", "topic":
+			if p.Fault == admin.FaultReceiver { // what it has answered is not for everybody
+				quiet := *p
+				quiet.Cause = "its receivers fail; the log, the API and the page have their answers"
+				detail = quiet.Sentence(now)
+			}
+			lanes = append(lanes, admin.Check{Name: "lane " + p.Lane, OK: !p.Unready, Warn: true, Detail: detail})
+		}
+	}
+	if len(lanes) == 0 {
+		lanes = []admin.Check{{Name: "lanes", OK: true, Detail: "nothing is overdue, as of the last look at the store"}}
+	}
+	return append([]admin.Check{intake}, lanes...)
 }
 
 // isReady reports whether all checks of ready are well.

@@ -15,7 +15,7 @@ func (s *Service) mountAPI() {
 	if api := s.store.API(s.config.Node.Lanes(), s.config.Admin.Rights); api != nil {
 		api.Info, api.Log, api.Troubles, api.Queues = s.info, s.log, s.troubles, s.desk
 		api.Taker = stirringTaker{s}
-		api.Outages, api.Explain = s.reporter.Outages, s.explain
+		api.Problems, api.Explain = s.reporter.Problems, s.explain
 		api.MaxDelay, api.Count = s.config.Node.Limits.MaxDelay, s.metrics.Instructed
 		api.Finds, api.Hours = s.config.Node.Finds, s.hours.At
 		api.Own = s.config.Node.InternalLanes()

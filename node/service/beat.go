@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -31,7 +32,9 @@ func (s *Service) beat(ctx context.Context, id uuid.UUID) {
 	ticker := time.NewTicker(inspect.BeatInterval)
 	defer ticker.Stop()
 	for turn := 0; ; turn++ {
-		own := admin.NodeStatus{Ready: s.isReady(), Troubles: s.troubles.Lanes()}
+		own := admin.NodeStatus{
+			Ready: s.isReady(), PID: os.Getpid(), Problems: s.reporter.Problems(), Troubles: s.troubles.Lanes(),
+		}
 		if journals, is := s.store.Store.(*journal.Store); is && s.owning != nil {
 			s.owning.look(journals.Unreadable())
 			own.Journal = s.owning.troubles()
@@ -70,10 +73,12 @@ func (s *Service) countNodes(ctx context.Context, store inspect.Store) {
 		return
 	}
 	ready, notReady, silent := 0, 0, 0
+	names := map[string]string{}
 	for i := range nodes {
 		var status admin.NodeStatus
 		// What another version has written need not be what this one reads.
 		_ = json.Unmarshal(nodes[i].Status, &status)
+		names[nodes[i].ID.String()] = fmt.Sprintf("%s, pid %d", nodes[i].Host, status.PID)
 		switch {
 		case now.Sub(nodes[i].Seen) > inspect.Silent:
 			silent++
@@ -84,6 +89,7 @@ func (s *Service) countNodes(ctx context.Context, store inspect.Store) {
 		}
 	}
 	s.metrics.Nodes(ready, notReady, silent)
+	s.reporter.Names(names)
 }
 
 // sayPauses says what is paused and resumed since it was called last.

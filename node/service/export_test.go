@@ -32,8 +32,12 @@ func (r *Reporter) Throttled(client string, broker int32, wait time.Duration) {
 }
 
 func (r *Reporter) SetBehind(records int64)               { r.behind = func() int64 { return records } }
+func (r *Reporter) Lived(last, now time.Time)             { r.lived(last, now) }
 func (r *Reporter) Unreadable(err error)                  { r.unreadable(err) }
 func (r *Reporter) Limits() (settle, quiet time.Duration) { return r.settle, r.quiet }
+
+// Measure has a reporter ask something for how it goes with the ports.
+func (r *Reporter) Measure(o observed) { r.observed = o }
 
 // JournalProblems judges a topic that is to be a journal, of an input topic with so many partitions.
 func JournalProblems(topic kafka.LedgerTopic, inputs int32) ([]JournalProblem, error) {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -29,10 +31,19 @@ type Reporter struct {
 
 	deadLetters map[string]bool // the dead-letter topics
 
+	// process says which process this is, on which host; nil if nobody has said. storeInKafka says that the store is
+	// a journal, which is away when Kafka is.
+	process      []slog.Attr
+	storeInKafka bool
+
 	// behind returns how many records wait in Kafka to be taken in by this node; nil if nobody can tell.
 	behind func() int64
 
+	// observed tells how it goes with each call of the ports, and with the intake; nil if nobody measures.
+	observed observed
+
 	mu      sync.Mutex
+	names   map[string]string  // of nodes, by their ids: their hosts and processes
 	outages map[string]*outage // by what is out, see title
 	tallies map[string]*tally
 	bursts  map[string]*burst
@@ -55,6 +66,7 @@ type outage struct {
 // tally adds up what is said at most every reminderInterval.
 type tally struct {
 	count    int
+	distinct map[uuid.UUID]bool // of messages that are counted each time that they fail; nil if nobody wants to know
 	saidLast time.Time
 	say      func(count int)
 }
@@ -116,14 +128,37 @@ func NewReporter(log *slog.Logger, config *node.Config) *Reporter {
 func (r *Reporter) Watch(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ticker.C:
+			now := time.Now()
+			r.lived(last, now)
+			last = now
 			r.tick()
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// longStop is how long a process has to have stood still for that to be reported.
+const longStop = 3 * time.Second
+
+// lived takes note of two instants of this process that should be a second apart. If much more lies between them, it
+// stood still: by its own clock, if it was stopped or had no CPU; by the clock of the wall alone, if its machine was
+// suspended.
+func (r *Reporter) lived(last, now time.Time) {
+	took := max(now.Sub(last), now.Round(0).Sub(last.Round(0))) - time.Second
+	if took < longStop {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lateness.stood = stop{until: now, took: took}
+	r.say(slog.LevelWarn, "this process stood still: it was stopped, had no CPU, or its machine was suspended; others "+
+		"take over meanwhile what it held, and some of that may come twice",
+		slog.String("for", took.Round(100*time.Millisecond).String()))
 }
 
 // Observe takes an event of the node.
@@ -134,7 +169,8 @@ func (r *Reporter) Observe(event node.Event) {
 	switch e := event.(type) {
 	case node.Started:
 		r.lateness.self = e.NodeID.String()
-		r.log.Info("started", slog.String("node_id", e.NodeID.String()))
+		id := slog.String("node_id", e.NodeID.String())
+		r.say(slog.LevelInfo, "started", append([]slog.Attr{id}, r.process...)...)
 	case node.Failed:
 		if e.Call == "commit" { // nothing depends on it but what others see
 			r.tally("commit", 1, func(count int) {
@@ -229,6 +265,7 @@ func (r *Reporter) rowsLocked(e node.RowsLocked) {
 		})
 	}
 	for _, place := range e.Blocked {
+		r.lateness.lockedAt = time.Now()
 		r.tally("locked "+place.Topic, 1, func(int) {
 			r.log.Warn("a record waits in Kafka, with those of its partition behind it: its message is locked: "+how,
 				slog.String("topic", place.Topic), slog.Int("partition", int(place.Number)),
@@ -352,38 +389,6 @@ func (r *Reporter) expired(m *node.Message, to string) {
 	}
 }
 
-// unpublished says which topic messages could not be published on: one line for each topic and kind of failure, and
-// a reminder while it goes on.
-func (r *Reporter) unpublished(e node.Unpublished) {
-	r.counts.unpublished += int64(len(e.Messages))
-	topics := map[string]int{}
-	for _, m := range e.Messages {
-		topics[m.Lane]++
-	}
-	level, sentence := slog.LevelWarn, "could not publish messages; they wait in the store"
-	if e.Permanent {
-		level = slog.LevelError
-		sentence = "could not publish messages, and cannot until somebody acts; they wait in the store"
-	}
-	if node.IsCallback(e.Messages[0].Lane) && !e.Permanent {
-		sentence = "callbacks failed; they wait in the store, and are tried again"
-	}
-	cause := oneLine(e.Err)
-	for _, topic := range slices.Sorted(maps.Keys(topics)) {
-		// What is said later must not hold on to the event, which has all the payloads.
-		r.lateness.failing(topic, cause)
-		r.tally(unpublishedOn(topic, e.Permanent), topics[topic], func(count int) {
-			r.say(level, sentence,
-				slog.String("topic", topic), slog.Int("messages", count), slog.String("error", cause))
-		})
-	}
-}
-
-// unpublishedOn names the tally of what could not be published on a topic.
-func unpublishedOn(topic string, permanent bool) string {
-	return fmt.Sprint("unpublished ", topic, permanent)
-}
-
 // unreadable says that a row of the store cannot be read.
 func (r *Reporter) unreadable(err error) {
 	r.mu.Lock()
@@ -453,23 +458,24 @@ func (r *Reporter) tick() {
 	now := time.Now()
 	for _, what := range slices.Sorted(maps.Keys(r.outages)) {
 		o := r.outages[what]
-		end := o.resumed
-		switch {
-		case !o.resumed.IsZero() && now.Sub(o.resumed) >= r.settle:
-		case now.Sub(o.failedLast) >= r.quiet:
-			end = o.failedLast
-		default:
+		well := !o.resumed.IsZero() && now.Sub(o.resumed) >= r.settle
+		if !well && now.Sub(o.failedLast) < r.quiet || r.stillOut(what) {
 			continue
 		}
 		delete(r.outages, what)
-		if what == title(node.PortStore, "") {
-			r.lateness.storeBack = end
-		}
 		if lane := laneOf(what); lane != "" { // What could not be published is not said after it could be again.
-			r.settleTally(unpublishedOn(lane, true))
-			r.settleTally(unpublishedOn(lane, false))
+			delete(r.tallies, unpublishedOn(lane, true))
+			delete(r.tallies, unpublishedOn(lane, false))
 		}
-		r.say(slog.LevelInfo, what+" available again", slog.Time("since", end), away(end.Sub(o.since)))
+		if !well { // That nothing fails where nothing is tried is no sign that it would go well.
+			r.say(slog.LevelInfo, what+" is not tried any more, because nothing here waits for it: whether it is "+
+				"available is not known", slog.Time("failed_last", o.failedLast), away(o.failedLast.Sub(o.since)))
+			continue
+		}
+		if what == title(node.PortStore, "") {
+			r.lateness.storeBack = o.resumed
+		}
+		r.say(slog.LevelInfo, what+" available again", slog.Time("since", o.resumed), away(o.resumed.Sub(o.since)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.tallies)) {
 		switch t := r.tallies[key]; {
@@ -495,30 +501,6 @@ func (r *Reporter) sumUpAll(now time.Time) {
 	}
 }
 
-// tally adds count to what say is to be called with: now, if it was not within the last reminderInterval.
-func (r *Reporter) tally(key string, count int, say func(count int)) {
-	now := time.Now()
-	t := r.tallies[key]
-	if t == nil {
-		t = &tally{}
-		r.tallies[key] = t
-	}
-	t.count += count
-	t.say = say
-	if now.Sub(t.saidLast) >= reminderInterval {
-		say(t.count)
-		t.count, t.saidLast = 0, now
-	}
-}
-
-// settleTally says what has been added up, and forgets it.
-func (r *Reporter) settleTally(key string) {
-	if t := r.tallies[key]; t != nil && t.count > 0 {
-		t.say(t.count)
-	}
-	delete(r.tallies, key)
-}
-
 // Summary says what the node has done, as its last line.
 func (r *Reporter) Summary() {
 	r.mu.Lock()
@@ -529,7 +511,7 @@ func (r *Reporter) Summary() {
 		slog.Int64("submitted", c.submitted), slog.Int64("enqueued", c.enqueued),
 		slog.Int64("fired", c.fired),
 		slog.Int64("duplicates_ignored", c.duplicates), slog.Int64("rejected", c.rejected),
-		slog.Int64("dead_lettered", c.deadLettered), slog.Int64("not_published", c.unpublished),
+		slog.Int64("dead_lettered", c.deadLettered), slog.Int64("tries_failed", c.unpublished),
 		slog.Int64("suspected", c.suspected), slog.Int64("given_up_as_too_old", c.abandoned),
 		slog.Int64("gone_already", c.missing), slog.Int64("outages", c.outages),
 		slog.Int64("instructions", c.instructed), slog.Int64("too_late", c.tooLate),

@@ -165,7 +165,8 @@ func TestLateFailureIsNoSecondOutage(t *testing.T) {
 	})
 }
 
-// TestOutageEndsByItself lets a call fail once that is not needed again: nothing says that the port is back.
+// TestOutageEndsByItself lets a call fail that is not needed again: nothing says that the port is back, nor does the
+// log.
 func TestOutageEndsByItself(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		j.Observe(storeFailed)
@@ -175,7 +176,8 @@ func TestOutageEndsByItself(t *testing.T) {
 		pass(quiet - time.Second)
 		j.expect(t, downLine)
 		pass(2 * time.Second)
-		j.expect(t, `level=INFO msg="store available again" since=2000-01-01T00:00:02.000Z away=2s`)
+		j.expect(t, `level=INFO msg="store is not tried any more, because nothing here waits for it: whether it is `+
+			`available is not known" failed_last=2000-01-01T00:00:02.000Z away=2s`)
 		pass(time.Hour)
 		j.Observe(storeFailed)
 		j.expect(t, downLine)
@@ -370,17 +372,22 @@ func TestExpiredIsOneLineEach(t *testing.T) {
 	})
 }
 
-// TestUnpublishedIsAddedUp lets the same messages fail every second for a minute and a half.
+// TestUnpublishedIsAddedUp lets the same messages fail every second for a minute and a half: tries add up, and messages
+// are as many as there are.
 func TestUnpublishedIsAddedUp(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
-		messages := []node.Message{{ID: "1", Lane: "b"}, {ID: "2", Lane: "a"}, {ID: "3", Lane: "b"}}
+		messages := []node.Message{
+			{ID: "1", Lane: "b", Incarnation: uuid.UUID{1}},
+			{ID: "2", Lane: "a", Incarnation: uuid.UUID{2}},
+			{ID: "3", Lane: "b", Incarnation: uuid.UUID{3}},
+		}
 		for range 90 {
 			j.Observe(node.Unpublished{Messages: messages, Err: errors.New("no"), Permanent: true})
 			pass(time.Second)
 		}
 		line := func(topic string, count int) string {
 			return `level=ERROR msg="could not publish messages, and cannot until somebody acts; ` +
-				`they wait in the store" ` + fmt.Sprintf("topic=%s messages=%d error=no", topic, count)
+				`they wait in the store" ` + fmt.Sprintf("topic=%s messages=%d tries=%d error=no", topic, count, count)
 		}
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(j.text.String()), "\n")
@@ -394,7 +401,7 @@ func TestUnpublishedIsAddedUp(t *testing.T) {
 		total := 0
 		for _, l := range append(lines, rest...) {
 			var count int
-			if _, after, ok := strings.Cut(l, "topic=b messages="); ok {
+			if _, after, ok := strings.Cut(l, "topic=b messages=2 tries="); ok {
 				if _, err := fmt.Sscan(after, &count); err != nil {
 					t.Fatal(err)
 				}
@@ -402,12 +409,12 @@ func TestUnpublishedIsAddedUp(t *testing.T) {
 			}
 		}
 		if total != 180 {
-			t.Errorf("the lines about topic b add up to %d messages, want 180", total)
+			t.Errorf("the lines about topic b add up to %d tries of 2 messages, want 180", total)
 		}
 		j.text.reset()
 		j.Observe(node.Unpublished{Messages: messages[:1], Err: errors.New("for now")})
 		j.expect(t, `level=WARN msg="could not publish messages; they wait in the store" `+
-			`topic=b messages=1 error="for now"`)
+			`topic=b messages=1 tries=1 error="for now"`)
 	})
 }
 
@@ -515,7 +522,7 @@ func TestSummary(t *testing.T) {
 		j.text.reset()
 		j.Summary()
 		j.expect(t, `level=INFO msg=stopped submitted=100 enqueued=90 fired=87 `+
-			`duplicates_ignored=6 rejected=1 dead_lettered=1 not_published=5 suspected=4 given_up_as_too_old=3 `+
+			`duplicates_ignored=6 rejected=1 dead_lettered=1 tries_failed=5 suspected=4 given_up_as_too_old=3 `+
 			`gone_already=2 outages=1 instructions=2 too_late=1 expired=3 taken_in_before=0 `+
 			`lost_to_retention_at_most=0`)
 	})

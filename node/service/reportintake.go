@@ -61,7 +61,7 @@ func (r *Reporter) lineage(event node.Event) {
 		r.tally("setting "+e.Setting, 1, func(int) {
 			r.say(slog.LevelWarn, "another node works with another setting: give all nodes the same",
 				slog.String("setting", settingOf(e.Setting)), slog.String("ours", e.Ours.String()),
-				slog.String("theirs", e.Theirs.String()), slog.String("node_id", e.Node.String()))
+				slog.String("theirs", e.Theirs.String()), slog.String("node", r.nameOf(e.Node.String())))
 		})
 	}
 }

@@ -115,7 +115,7 @@ func TestSettingsDiffer(t *testing.T) {
 			})
 		}
 		j.expect(t, `level=WARN msg="another node works with another setting: give all nodes the same" `+
-			`setting=hold-time ours=5s theirs=1m0s node_id=`+otherID.String())
+			`setting=hold-time ours=5s theirs=1m0s node=`+otherID.String())
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/admin"
 	"chronos/node/metrics"
 	"chronos/node/store/outlook"
 )
@@ -35,12 +36,24 @@ type lateness struct {
 	// failedOn is why messages could not be published on a lane of late, and when that was.
 	failedOn map[string]failedLane
 
+	// reasons are why messages of lanes are overdue, as they were found at the last look at the store.
+	reasons map[string][]reason
+
+	lockedAt time.Time // when a record waited for a row that another session had locked last; zero for never
+	stood    stop      // when this process stood still last
+
 	arrivals metrics.Arrivals
 	minute   lateMinute
 
 	catchingUp bool
 	paused     map[string]node.Pause // by lane
 	storeBack  time.Time             // when an outage of the store ended; zero for never
+}
+
+// stop is a time in which this process did not run: it was stopped, or its machine was.
+type stop struct {
+	until time.Time // zero for never
+	took  time.Duration
 }
 
 // failing notes why messages could not be published on a lane.
@@ -50,7 +63,9 @@ func (l *lateness) failing(lane, cause string) {
 	}
 	now := time.Now()
 	if len(l.failedOn) > maxFailedOn { // an application can make up lanes, where a target ends with a *
-		maps.DeleteFunc(l.failedOn, func(_ string, failed failedLane) bool { return now.Sub(failed.at) >= causeLasts })
+		maps.DeleteFunc(l.failedOn, func(_ string, failed failedLane) bool {
+			return now.Sub(failed.at) >= deferredLasts
+		})
 	}
 	l.failedOn[lane] = failedLane{cause, now}
 }
@@ -58,6 +73,9 @@ func (l *lateness) failing(lane, cause string) {
 // story is a thing that lasts, and is told.
 type story struct {
 	since, saidLast time.Time // zero while all is well
+
+	// of are the partitions that it is about, where each node sees its own only.
+	of []int32
 }
 
 // failedLane is a failure to publish.
@@ -90,6 +108,10 @@ const (
 	// forgotten then.
 	causeLasts  = 2 * time.Minute
 	maxFailedOn = 1000
+
+	// deferredLasts is how long it does so for messages that wait for their next try, which is five minutes ahead at
+	// most, give or take a fifth.
+	deferredLasts = 7 * time.Minute
 )
 
 // Paused takes what is paused.
@@ -110,6 +132,9 @@ func (r *Reporter) Seen(seen outlook.Outlook, err error) {
 		return // the store is away, which is a story of its own
 	}
 	l := &r.lateness
+	if seen.Partitions != nil && len(seen.Partitions) == 0 && r.kafkaUnsure() {
+		return // this node has lost the partitions that it had: what is overdue there still is
+	}
 	now := time.Now()
 	before := lookBefore{l.seen, l.firedOn, now.Sub(l.seenAt)}
 	first := l.seenAt.IsZero()
@@ -123,17 +148,38 @@ func (r *Reporter) Seen(seen outlook.Outlook, err error) {
 			late = append(late, lane)
 		}
 	}
+	l.reasons = map[string][]reason{}
+	if !first { // why something is late, the next look can tell better, when this node has worked for a while
+		for i := range late {
+			l.reasons[late[i].Name] = r.whyOverdue(&late[i], &before, now)
+		}
+	}
+	if len(late) > 0 {
+		l.overdue.of = seen.Partitions
+	}
 	switch {
 	case len(late) > 0 && first:
-		l.overdue.since = now // why that is so, the next look can tell better, when this node has worked for a while
+		l.overdue.since = now
 	case len(late) > 0:
 		if l.overdue.due(now) {
-			r.sayOverdue(late, before, now)
+			r.sayOverdue(late, now)
 		}
 	case !l.overdue.since.IsZero():
-		r.say(slog.LevelInfo, "nothing is overdue any more", away(now.Sub(l.overdue.since)))
-		l.overdue = story{}
+		r.overdueEnds(now)
 	}
+}
+
+// overdueEnds ends the story of what is overdue, since the store has been looked at and nothing is.
+func (r *Reporter) overdueEnds(now time.Time) {
+	l := &r.lateness
+	gone := slices.ContainsFunc(l.overdue.of, func(p int32) bool { return !slices.Contains(l.seen.Partitions, p) })
+	if gone {
+		r.say(slog.LevelInfo, "other nodes have the partitions now in which messages were overdue: they tell what "+
+			"becomes of these", slog.Time("since", l.overdue.since))
+	} else {
+		r.say(slog.LevelInfo, "nothing is overdue any more", away(now.Sub(l.overdue.since)))
+	}
+	l.overdue = story{}
 }
 
 // lookBefore is the look before the last one: what it has seen, what was fired since, and how long ago it was.
@@ -170,7 +216,7 @@ func (s *story) due(now time.Time) bool {
 const farBehind = 1000
 
 // sayOverdue says how much is overdue, since when, where, and why.
-func (r *Reporter) sayOverdue(late []outlook.Lane, before lookBefore, now time.Time) {
+func (r *Reporter) sayOverdue(late []outlook.Lane, now time.Time) {
 	var total outlook.Count
 	oldest := now
 	var lanes, partitions, why []string
@@ -186,9 +232,9 @@ func (r *Reporter) sayOverdue(late []outlook.Lane, before lookBefore, now time.T
 		for _, o := range lane.Origins {
 			partitions = append(partitions, fmt.Sprintf("%s/%d: %d", o.Topic, o.Partition, o.Messages))
 		}
-		for _, reason := range r.whyOverdue(lane, &before, now) {
-			if !slices.Contains(why, reason) {
-				why = append(why, reason)
+		for _, reason := range r.lateness.reasons[lane.Name] {
+			if !slices.Contains(why, reason.why) {
+				why = append(why, reason.why)
 			}
 		}
 	}
@@ -208,46 +254,77 @@ func (r *Reporter) sayOverdue(late []outlook.Lane, before lookBefore, now time.T
 	r.say(slog.LevelWarn, "messages are overdue", append(attrs, slog.String("why", strings.Join(why, "; ")))...)
 }
 
-// whyOverdue returns why messages of a lane are overdue, as far as this node can tell.
-func (r *Reporter) whyOverdue(lane *outlook.Lane, before *lookBefore, now time.Time) (why []string) {
+// whyOverdue returns why messages of a lane are overdue, as far as this node can tell, and which system that is about.
+func (r *Reporter) whyOverdue(lane *outlook.Lane, before *lookBefore, now time.Time) (all []reason) {
 	l := &r.lateness
+	add := func(fault, format string, args ...any) {
+		all = append(all, reason{fault, fmt.Sprintf(format, args...)})
+	}
+	destination := admin.FaultKafka
+	if node.IsCallback(lane.Name) {
+		destination = admin.FaultReceiver
+	}
 	if p, is := l.paused[lane.Name]; is && p.Lane != node.Intake {
-		why = append(why, fmt.Sprintf("%s is paused, by %s (%s)", lane.Name, p.By, p.Why))
+		add("", "%s is paused, by %s (%s)", lane.Name, p.By, p.Why)
 	}
 	if l.catchingUp {
-		why = append(why, "the store was set back, and nothing fires until it has caught up")
+		add(admin.FaultStore, "the store was set back, and nothing fires until it has caught up")
 	}
-	if o := r.outages[title(node.PortStore, "")]; o != nil {
-		why = append(why, "the store was out of reach "+ago(now.Sub(o.since)))
+	if o := r.outages[title(node.PortStore, "")]; o != nil && r.holdsUp() {
+		add(admin.FaultStore, "the store was out of reach %s", ago(now.Sub(o.since)))
 	}
 	if o := r.outages[title(node.PortSink, lane.Name)]; o != nil {
-		why = append(why, fmt.Sprintf("topic %s has been unavailable for %v", lane.Name, rounded(now.Sub(o.since))))
+		add(destination, "topic %s has been unavailable for %v", lane.Name, rounded(now.Sub(o.since)))
 	}
 	if len(lane.Parked) > 0 {
-		why = append(why, whyParked(lane))
+		add(destination, "%s", whyParked(lane))
 	}
-	if failed, is := l.failedOn[lane.Name]; is && now.Sub(failed.at) < causeLasts {
-		why = append(why, fmt.Sprintf("messages could not be published on %s: %s", lane.Name, failed.cause))
+	if failed, is := l.failedOn[lane.Name]; is && now.Sub(failed.at) < failureLasts(lane) {
+		add(destination, "messages could not be published on %s: %s", lane.Name, failed.cause)
 	}
 	if throttled := l.whyThrottled(now); throttled != "" && !node.IsCallback(lane.Name) {
-		why = append(why, throttled)
+		add(admin.FaultKafka, "%s", throttled)
+	}
+	if stood := l.stood; !stood.until.IsZero() && now.Sub(stood.until) < causeLasts {
+		add(admin.FaultNode, "this process stood still for %v, until %v ago", rounded(stood.took),
+			rounded(now.Sub(stood.until)))
 	}
 	fired := before.fired[lane.Name]
 	switch less := before.overdue(lane.Name) - lane.Overdue.N; {
-	case len(why) > 0:
+	case len(all) > 0:
 	case fired > 0:
-		why = append(why, fmt.Sprintf("a backlog on %s: this node fires %.0f messages/s there",
-			lane.Name, float64(fired)/before.elapsed.Seconds()))
+		add(admin.FaultNode, "a backlog on %s: this node fires %.0f messages/s there",
+			lane.Name, float64(fired)/before.elapsed.Seconds())
 	case less > 0:
-		why = append(why, fmt.Sprintf("a backlog on %s, which other nodes fire: it is %d less than %v ago",
-			lane.Name, less, rounded(before.elapsed)))
+		add(admin.FaultNode, "a backlog on %s, which other nodes fire: it is %d less than %v ago",
+			lane.Name, less, rounded(before.elapsed))
 	case lane.Claimed.N > 0:
-		why = append(why, fmt.Sprintf("%s messages of %s are held by nodes; what a node held that has died is taken "+
-			"over after the hold time", amount(lane.Claimed), lane.Name))
+		add(admin.FaultNode, "%s of %s are held by nodes; what a node held that has died is taken "+
+			"over after the hold time", messagesOf(lane.Claimed), lane.Name)
+	case lane.Deferred.N > 0:
+		add(destination, "%s of %s failed before, and wait for their next try; the log of the node that tried has the "+
+			"error", messagesOf(lane.Deferred), lane.Name)
 	default:
-		why = append(why, fmt.Sprintf("this node knows no reason, and fires nothing on %s", lane.Name))
+		add(admin.FaultUnknown, "this node knows no reason, and fires nothing on %s", lane.Name)
 	}
-	return why
+	return all
+}
+
+// failureLasts returns how long a failure to publish explains that messages of a lane are overdue: where all of them
+// wait for their next try, until that.
+func failureLasts(lane *outlook.Lane) time.Duration {
+	if lane.Deferred.N > 0 {
+		return deferredLasts
+	}
+	return causeLasts
+}
+
+// messagesOf is a number of messages for a person.
+func messagesOf(c outlook.Count) string {
+	if c.N == 1 && !c.Estimated && !c.Unknown {
+		return "1 message"
+	}
+	return amount(c) + " messages"
 }
 
 // whyParked says for which parts of a lane messages are parked.
@@ -382,9 +459,24 @@ func (r *Reporter) suspected(e node.Suspected) {
 		if len(claims) > 1 {
 			attrs = append(attrs, slog.String("first_id", claims[0].ID))
 		}
-		r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for %s", owner, of),
+		r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for %s", r.nameOf(owner), of),
 			append(attrs, slog.String("cause", r.whySuspected(owner)))...)
 	}
+}
+
+// Names takes the names of nodes for people, by their ids.
+func (r *Reporter) Names(names map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names = names
+}
+
+// nameOf returns what a person calls a node.
+func (r *Reporter) nameOf(id string) string {
+	if name := r.names[id]; name != "" {
+		return id + " on " + name
+	}
+	return id
 }
 
 // whySuspected returns why claims have expired, as far as this node can tell.
@@ -435,6 +527,8 @@ func amount(c outlook.Count) string {
 	switch {
 	case c.Unknown:
 		return "an unknown number of"
+	case c.Estimated && c.N <= outlook.Limit:
+		return "10,000+"
 	case c.Estimated:
 		return fmt.Sprintf("about %d", c.N)
 	default:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,8 +79,9 @@ type Service struct {
 	// fail ends a node that runs, for an error that trying again does not mend.
 	fail func(error)
 
-	phase  atomic.Int32 // a phase
-	schema atomic.Bool  // the store has been seen to have the schema that this program needs
+	phase   atomic.Int32 // a phase
+	missing atomic.Value // the topics that a node which starts waits for, in words, as text
+	schema  atomic.Bool  // the store has been seen to have the schema that this program needs
 }
 
 // Options are what a service is given besides its configuration.
@@ -139,7 +142,7 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 		return nil, errors.Join(err, store.Close())
 	}
 	s.log.LogAttrs(ctx, slog.LevelInfo, "starting",
-		append([]slog.Attr{slog.String("version", options.Version)}, config.describe()...)...)
+		slices.Concat([]slog.Attr{slog.String("version", options.Version)}, thisProcess(), config.describe())...)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
 	}
@@ -158,6 +161,12 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 		})
 	}
 	return s, nil
+}
+
+// thisProcess says which process this is, for people who have several logs before them.
+func thisProcess() []slog.Attr {
+	host, _ := os.Hostname()
+	return []slog.Attr{slog.String("host", host), slog.Int("pid", os.Getpid())}
 }
 
 // With returns a service over a store that is open already; the service closes it. If there is an error, the caller
@@ -191,6 +200,8 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 		return nil, err
 	}
 	s.creator = newCreator(s)
+	s.reporter.observed, s.reporter.storeInKafka = s.metrics, config.Store.IsJournal()
+	s.reporter.process = thisProcess()
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
@@ -508,9 +519,11 @@ func (s *Service) prepareTopics(ctx context.Context) error {
 		switch {
 		case err == nil:
 			port.answered()
+			s.missing.Store("")
 			return true, nil
 		case errors.As(err, &missing) && !s.config.CreateTopics:
 			port.answered()
+			s.missing.Store(missing.Error())
 			if now := s.clock.Mono(); !said || now-saidLast >= reminderInterval {
 				said, saidLast = true, now
 				s.reporter.say(slog.LevelWarn, missing.Error()+

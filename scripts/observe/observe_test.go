@@ -88,8 +88,8 @@ func checkSelector(t *testing.T, where string, selector *parser.VectorSelector) 
 	t.Errorf("%s: a node has no metric %s", where, name)
 }
 
-// Goal: every alert says what is so and what to do, its template can be filled in, and docs/ALERTS.md has it. Method:
-// the page is made anew and compared; CHRONOS_UPDATE=1 writes it.
+// Goal: every alert says what is so, what to do and where more of that is, its template can be filled in, and
+// docs/ALERTS.md has it. Method: the page is made anew and compared; CHRONOS_UPDATE=1 writes it.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	alerts, err := observe.Alerts()
@@ -102,6 +102,7 @@ func TestAlerts(t *testing.T) {
 		"[METRICS.md](METRICS.md).\n")
 	value := regexp.MustCompile(`\{\{ *\$(?:labels\.)?(\w+)[^}]*\}\}`)
 	seen := map[string]bool{}
+	sections := sectionsOf(t, filepath.Join("..", "..", "docs", "RUNBOOK.md"))
 	for _, a := range alerts {
 		severity := a.Labels["severity"]
 		if seen[a.Name] || !strings.HasPrefix(a.Name, "Chronos") || severity != "critical" && severity != "warning" {
@@ -123,9 +124,13 @@ func TestAlerts(t *testing.T) {
 		if a.For != "" {
 			waits = ", for " + a.For
 		}
-		fmt.Fprintf(page, "\n## %s\n\n%s (%s)\n\n    %s%s\n\n%s\n", a.Name,
+		section := a.Annotations["runbook"]
+		if !sections[section] {
+			t.Errorf("alert %s leads to the section %q of docs/RUNBOOK.md, which is not there", a.Name, section)
+		}
+		fmt.Fprintf(page, "\n## %s\n\n%s (%s)\n\n    %s%s\n\n%s [More](RUNBOOK.md#%s)\n", a.Name,
 			value.ReplaceAllString(a.Annotations["summary"], "*$1*"), severity,
-			strings.Join(strings.Fields(a.Expr), " "), waits, a.Annotations["action"])
+			strings.Join(strings.Fields(a.Expr), " "), waits, a.Annotations["action"], section)
 	}
 	name := filepath.Join("..", "..", "docs", "ALERTS.md")
 	if os.Getenv("CHRONOS_UPDATE") != "" {
@@ -136,6 +141,20 @@ func TestAlerts(t *testing.T) {
 	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, page.Bytes()) {
 		t.Errorf("docs/ALERTS.md is out of date (%v): run CHRONOS_UPDATE=1 go test ./scripts/observe", err)
 	}
+}
+
+// sectionsOf returns the anchors of the sections of a page.
+func sectionsOf(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllSubmatch(content, -1) {
+		sections[strings.ReplaceAll(strings.ToLower(string(heading[1])), " ", "-")] = true
+	}
+	return sections
 }
 
 // fill fills a template in, as Prometheus does.

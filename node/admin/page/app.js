@@ -137,7 +137,7 @@ async function look() {
     else verdict("good", "✔ All is well", []);
   } catch (e) {
     fresh(false);
-    if (seen.info.outages?.length && !(e instanceof TypeError)) verdict("bad", "✖ It is not well", outages());
+    if (seen.info.problems?.length && !(e instanceof TypeError)) verdict("bad", "✖ It is not well", outages());
     else verdict("bad", "✖ It cannot be told", [said(sentence(e.message))]);
   }
   if (!begun) { begun = true; await go({ moved: false }); }

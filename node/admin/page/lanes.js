@@ -14,17 +14,16 @@ const parkedText = (l) => ["parked: ", parts(l.name, l.parked.length), " ",
 
 // ---- Is it well?
 
-const out = (what) => (seen.info.outages ?? []).some((o) => o.what === what);
+const out = (what, lane) => (seen.info.problems ?? []).some((p) => p.what === what && (!lane || p.lane === lane));
 
 /** Says what does not answer without which nothing comes out of a lane; "" if all does. */
-const outOf = (lane) => (out("Kafka") && !lane.startsWith("http:") ? "Kafka does not answer" : out("topic " + lane) ? "its topic takes no message" : "");
+const outOf = (lane) => (out("Kafka") && !lane.startsWith("http:") ? "Kafka does not answer" : out("topic", lane) ? "its topic takes no message" : "");
 
-/** Says what does not answer, since when and why, and what that means. */
-export const outages = () => (seen.info.outages ?? []).map((o) => [
-  o.lane ? ["Topic ", laneLink(o.lane, "outage")] : o.what === "store" ? "The store" : sentence(o.what),
-  ` has not ${o.lane ? "taken a message" : "answered"} since `, clock(o.since),
-  `, for ${lasting((Date.now() + clocks.ahead - new Date(o.since)) / 1000)}: `, said(`${o.cause}. ${o.effect}`),
-]);
+/** Says what is not well, since when and why, and what that means. */
+const problem = (p) => [said(p.says + " since "), clock(p.since),
+  `, for ${lasting((Date.now() + clocks.ahead - new Date(p.since)) / 1000)}: `, said(`${p.cause}. ${p.effect}`),
+  p.lane ? [" Look at lane ", laneLink(p.lane, "problem"), "."] : ""];
+export const outages = () => (seen.info.problems ?? []).map(problem);
 
 /** Returns the live nodes that say that they cannot publish on a lane, and those that do not say so. */
 function publishers(lane) {
@@ -44,9 +43,9 @@ export function judge(lanes, nodes) {
   for (const { l } of rank(lanes.lanes)) {
     const late = l.oldest ? (new Date(lanes.at) - new Date(l.oldest)) / 1000 : 0;
     if (l.paused) warn.push(["Lane ", laneLink(l.name, "paused"), " was ", pausedText(l.paused), "."]);
-    else if (late > 5) bad.push(["Lane ", laneLink(l.name, "overdue"), " has ", plural(l.overdue, "overdue message"), `, the oldest for ${roughly(late)}.`]);
+    else if (late > 5 && !out("lane", l.name)) bad.push(["Lane ", laneLink(l.name, "overdue"), " has ", plural(l.overdue, "overdue message"), `, the oldest for ${roughly(late)}.`]);
     if (l.parked) bad.push(["Of lane ", laneLink(l.name, "parked"), ", messages are ", parkedText(l), ". The others come out."]);
-    if (l.trouble && !out("Kafka") && !out("topic " + l.name)) bad.push([cannotPublish(l.name), ": ", cause(l.trouble), "."]);
+    if (l.trouble && !out("Kafka") && !out("topic", l.name) && !out("lane", l.name)) bad.push([cannotPublish(l.name), ": ", cause(l.trouble), "."]);
     if (!l.served) warn.push(["Messages wait on lane ", laneLink(l.name, "served"), ", which no route of this node has."]);
   }
   const live = nodes.nodes.filter((n) => !n.silent);
@@ -54,7 +53,11 @@ export function judge(lanes, nodes) {
   for (const n of nodes.nodes) {
     const name = foreign(nodeName(n.id));
     if (n.silent) warn.push(["Node ", name, " was last seen ", ago(n.seen, Date.now() + clocks.storeAhead), "."]);
-    else if (!n.status.ready) bad.push(["Node ", name, " is not ready; its /readyz?verbose says why."]);
+    else {
+      const why = (n.status.problems ?? []).filter((p) => p.unready);
+      if (n.id !== seen.info.node) for (const p of why) bad.push(["Node ", name, ": ", problem(p)]);
+      if (!n.status.ready && why.length === 0) bad.push(["Node ", name, " is not ready; its /readyz?verbose says why."]);
+    }
     for (const what of n.silent ? [] : n.status.journal ?? []) bad.push(["The journal, on node ", foreign(nodeName(n.id)), ": ", said(what), "."]);
   }
   const i = lanes.intake;

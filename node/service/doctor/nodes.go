@@ -4,28 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"chronos/migrations"
+	"chronos/node/admin"
 )
 
 // seenNode is a node that has written into the store lately.
 type seenNode struct {
 	host, version string
 	settings      map[string]any
+	status        admin.NodeStatus
 }
 
 // seen returns the nodes of the last quarter of a minute. A store of a release that kept none has no such table: then
 // nothing is known, and known is false.
 func (e *examination) seen(ctx context.Context) (nodes []seenNode, known bool, err error) {
 	there := "SELECT to_regclass('nodes') IS NOT NULL"
-	query := "SELECT host, version, settings::text FROM nodes WHERE seen > clock_timestamp() - interval '15 seconds' " +
-		"ORDER BY id"
+	query := "SELECT host, version, settings::text, status::text FROM nodes " +
+		"WHERE seen > clock_timestamp() - interval '15 " +
+		"seconds' ORDER BY id"
 	if e.dialect == migrations.SQLite {
 		there = "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'nodes'"
-		query = "SELECT host, version, settings FROM nodes ORDER BY id"
+		query = "SELECT host, version, settings, status FROM nodes ORDER BY id"
 	}
 	if err := e.db.QueryRowContext(ctx, there).Scan(&known); err != nil || !known {
 		return nil, known, err
@@ -37,12 +38,13 @@ func (e *examination) seen(ctx context.Context) (nodes []seenNode, known bool, e
 	defer rows.Close() //nolint:errcheck // it was only read
 	for rows.Next() {
 		var n seenNode
-		var text string
-		if err := rows.Scan(&n.host, &n.version, &text); err != nil {
+		var settings, status string
+		if err := rows.Scan(&n.host, &n.version, &settings, &status); err != nil {
 			return nil, true, err
 		}
-		// What is no object has no settings to compare.
-		_ = json.Unmarshal([]byte(text), &n.settings)
+		// What is no object has no settings to compare, and tells no problem.
+		_ = json.Unmarshal([]byte(settings), &n.settings)
+		_ = json.Unmarshal([]byte(status), &n.status)
 		nodes = append(nodes, n)
 	}
 	return nodes, true, rows.Err()
@@ -89,8 +91,28 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 	if err := e.silent(ctx); err != nil {
 		return "", err
 	}
+	e.problems(nodes)
 	e.compare(nodes)
 	return count(len(nodes), "node"), nil
+}
+
+// problems has what nodes say of themselves found: what each of them sees is not well.
+func (e *examination) problems(nodes []seenNode) {
+	for _, n := range nodes {
+		about := fmt.Sprintf("the node on %s, pid %d,", n.host, n.status.PID)
+		for i := range n.status.Problems {
+			p := &n.status.Problems[i]
+			severity := Warning
+			if p.Unready {
+				severity = Error
+			}
+			e.find(severity, about, "says: "+p.Sentence(e.options.Now()), "A promise is not kept. At fault is "+
+				p.Fault+".", "docs/RUNBOOK.md has a section for it.")
+		}
+		if !n.status.Ready && len(n.status.Problems) == 0 {
+			e.find(Error, about, "is not ready", "It cannot do its work.", "Its /readyz?verbose says why.")
+		}
+	}
 }
 
 // compare looks for versions and settings that differ from node to node.
@@ -112,32 +134,13 @@ func (e *examination) compare(nodes []seenNode) {
 		for _, n := range nodes {
 			value := ""
 			if v, there := n.settings[name]; there {
-				value = inCommon(name, fmt.Sprint(v))
+				value, _ = admin.InCommon(name, fmt.Sprint(v))
 			}
 			values[value] = append(values[value], n.host)
 		}
-		if len(values) > 1 && !isPersonal(name) {
+		if len(values) > 1 {
 			e.find(Warning, "the nodes", "have different settings: "+differing(name, values),
 				"What a message goes through depends on the node that it meets.", "Give all nodes the same settings.")
 		}
 	}
-}
-
-// inCommon returns what of a setting has to be the same on all nodes. Each listens on an address of its own; that it
-// does is for all: the hold time of callbacks follows from it, for example.
-func inCommon(name, value string) string {
-	if strings.HasSuffix(name, "-listen") && value != "off" {
-		return "an address"
-	}
-	return value
-}
-
-// isPersonal reports whether a setting may differ from node to node: how people reach it, how it logs, where its files
-// are, what URL it gives to others, and what it makes at its start.
-func isPersonal(name string) bool {
-	return strings.HasPrefix(name, "admin-") || strings.HasPrefix(name, "log-") || strings.HasSuffix(name, "-file") ||
-		slices.Contains([]string{
-			"config", "create-topics", "migrate", "kafka-properties", "horae-url",
-			"tls-ca", "tls-cert", "tls-key", "api-tls-cert", "api-tls-key",
-		}, name)
 }

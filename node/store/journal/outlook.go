@@ -16,10 +16,15 @@ var _ outlook.Source = (*Store)(nil)
 // Outlook implements outlook.Source, for the partitions that this node owns. It reads keys of the local copy, and up to
 // where they are counted only.
 func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.Outlook, error) {
-	var all outlook.Outlook
+	shards := s.owned()
+	all := outlook.Outlook{Partitions: []int32{}}
+	for _, owned := range shards {
+		all.Partitions = append(all.Partitions, owned.number)
+	}
+	slices.Sort(all.Partitions)
 	for _, name := range request.Lanes {
 		lane := outlook.Lane{Name: name, Within: make([]outlook.Count, len(outlook.Horizons()))}
-		for _, owned := range s.owned() {
+		for _, owned := range shards {
 			if err := ctx.Err(); err != nil {
 				return outlook.Outlook{}, err
 			}

@@ -54,6 +54,9 @@ type Outlook struct {
 	// store has no clock of its own.
 	Clock, At time.Time
 
+	// Partitions are those that the outlook is of, in order, where each node sees its own only; nil if it is of all.
+	Partitions []int32
+
 	// Incomplete says that some look ran into its time limit.
 	Incomplete bool
 }

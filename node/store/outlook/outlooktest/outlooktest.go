@@ -100,7 +100,9 @@ func putOff(t *testing.T, store node.Store, results []node.ItemResult, now time.
 
 func checkOutlook(t *testing.T, store Store, now time.Time) {
 	t.Helper()
-	seen, err := store.Outlook(t.Context(), outlook.Request{Now: now, Lanes: []string{"a", "b", "none", "parted", "failing"}})
+	seen, err := store.Outlook(t.Context(), outlook.Request{
+		Now: now, Lanes: []string{"a", "b", "none", "parted", "failing"},
+	})
 	if err != nil || len(seen.Lanes) != 5 || seen.Incomplete {
 		t.Fatalf("outlook %+v, error %v", seen, err)
 	}
@@ -117,7 +119,8 @@ func checkOutlook(t *testing.T, store Store, now time.Time) {
 	} {
 		lane := seen.Lanes[i]
 		within := [4]int{lane.Within[0].N, lane.Within[1].N, lane.Within[2].N, lane.Within[3].N}
-		if lane.Waiting.N != want.waiting || lane.Claimed.N != want.claimed || lane.Overdue.N != want.overdue || lane.Deferred.N != want.deferred ||
+		if lane.Waiting.N != want.waiting || lane.Claimed.N != want.claimed || lane.Overdue.N != want.overdue ||
+			lane.Deferred.N != want.deferred ||
 			within != want.within || !lane.Oldest.Equal(want.oldest) || !lane.Next.Equal(want.next) ||
 			lane.Estimated() {
 			t.Errorf("lane %q is %+v, want %+v", lane.Name, lane, want)
