@@ -77,7 +77,7 @@ func printReport(page *page, report *doctor.Report) error {
 	page.table(rows...)
 	counts := map[doctor.Severity]int{}
 	for _, severity := range []doctor.Severity{doctor.Error, doctor.Warning, doctor.Note} {
-		for _, f := range report.Findings {
+		for _, f := range doctor.Together(report.Findings) {
 			if f.Severity != severity {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ const (
 	Well      Result = "well"
 	Found     Result = "findings"   // errors or warnings
 	NotLooked Result = "not_looked" // it could not
-	Skipped   Result = "skipped"    // because of what another check has said
+	Skipped   Result = "skipped"    // because of what another check has said, or there was nothing to look at
 )
 
 // Check is one thing that was looked at.
@@ -175,11 +176,13 @@ func (e *examination) examine(ctx context.Context) {
 			c.Says, err = check(limited)
 			cancel()
 		}
-		if err != nil {
+		if nothing, is := errors.AsType[*nothingError](err); is {
+			c.Result, c.Says = Skipped, nothing.why
+		} else if err != nil {
 			c.Result, c.Says = NotLooked, oneLine(err)
 		}
 		for _, f := range e.report.Findings[before:] {
-			if c.Result == Well && f.Severity != Note {
+			if (c.Result == Well || c.Result == Skipped) && f.Severity != Note {
 				c.Result = Found
 			}
 		}
@@ -203,6 +206,28 @@ func (e *examination) examine(ctx context.Context) {
 	look("listener", nil, e.listener)
 	look("api", nil, e.api)
 	e.report.Verdict = verdict(e.report.Checks)
+}
+
+// nothingError says that there was nothing to look at: what was not looked at is not well.
+type nothingError struct{ why string }
+
+func (e *nothingError) Error() string { return e.why }
+
+// errNoTopics says that no topic of the routes exists.
+var errNoTopics error = &nothingError{"no topic of the routes exists"}
+
+// Together makes one finding of those that differ in what they are about, and in nothing else, for people.
+func Together(all []Finding) []Finding {
+	merged := []Finding{}
+	for _, f := range all {
+		i := slices.IndexFunc(merged, func(m Finding) bool { m.About = f.About; return m == f })
+		if i < 0 {
+			merged = append(merged, f)
+			continue
+		}
+		merged[i].About += ", " + f.About
+	}
+	return merged
 }
 
 // database makes the checks of a store that is a database.

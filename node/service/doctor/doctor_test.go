@@ -444,3 +444,39 @@ func TestSQLite(t *testing.T) {
 		}
 	}
 }
+
+// Goal: what was not looked at is not well, and records that wait while nothing is taken in are found, as is what was
+// put off, since its deadline. Method: topics that do not exist; and a position that stays behind.
+func TestNothingToLookAt(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.fill(3, 0)
+	d.begin(1)
+	d.insert(d.out, "1 minute")
+	d.exec("UPDATE messages SET deadline = now() - interval '3 hours'")
+	report := d.examine(doctor.Options{})
+	says := map[string]string{}
+	for _, f := range report.Findings {
+		says[f.Check] += string(f.Severity) + ": " + f.Says + "; "
+	}
+	if !strings.Contains(says["positions"], "warning: 2 records wait, and none was taken in for 3s") ||
+		!strings.Contains(says["what waits"], "error: are overdue, the oldest for 3 hours") {
+		t.Errorf("findings: %q", says)
+	}
+	config := d.config()
+	config.Node.Routes = []node.Route{{Input: "no-such-in", Output: "no-such-out"}}
+	report, err := doctor.Examine(t.Context(), config, doctor.Options{})
+	d.must(err)
+	for _, c := range report.Checks {
+		switch c.Name {
+		case "replication", "retention", "compaction", "message sizes", "positions":
+			if c.Result != doctor.Skipped || !strings.Contains(c.Says, "exists") {
+				t.Errorf("no topic exists: %+v", c)
+			}
+		case "topics":
+			if !strings.HasPrefix(c.Says, "none exists") || c.Result != doctor.Found && c.Result != doctor.Skipped {
+				t.Errorf("no topic exists: %+v", c)
+			}
+		}
+	}
+}

@@ -210,9 +210,12 @@ func (e *examination) describeSettings(ctx context.Context) {
 
 // topicsExist sees whether the topics are there, and whether somebody leads each partition.
 func (e *examination) topicsExist(context.Context) (string, error) {
-	partitions := 0
+	exist, partitions := 0, 0
 	for _, t := range e.named(true) {
 		partitions += len(t.partitions)
+		if t.err == nil {
+			exist++
+		}
 		switch {
 		case errors.Is(t.err, kerr.UnknownTopicOrPartition):
 			do := "Create it, or start a node with --create-topics. If it exists, grant this user Describe on it."
@@ -235,7 +238,10 @@ func (e *examination) topicsExist(context.Context) (string, error) {
 		}
 	}
 	e.partitionCounts()
-	return fmt.Sprintf("%s, %s", count(len(e.topics), "topic"), count(partitions, "partition")), nil
+	if exist == 0 {
+		return "", &nothingError{"none exists, as far as this user may see"}
+	}
+	return fmt.Sprintf("%s, %s", count(exist, "topic"), count(partitions, "partition")), nil
 }
 
 // missing says what it means that a topic cannot be used.
@@ -360,7 +366,7 @@ func (e *examination) replication(context.Context) (string, error) {
 		}
 	}
 	if least == 0 {
-		return "there is no topic", nil
+		return "", errNoTopics
 	}
 	return count(least, "replica") + " at least", nil
 }
@@ -375,7 +381,7 @@ const (
 
 // retention sees whether records stay for as long as they are needed.
 func (e *examination) retention(context.Context) (string, error) {
-	said := "not known"
+	said := ""
 	for _, t := range e.named(false) {
 		ms, known := t.number("retention.ms")
 		if !known {
@@ -407,6 +413,12 @@ func (e *examination) retention(context.Context) (string, error) {
 				"Make sure that it is more than the busiest days bring, or leave it at -1.")
 		}
 	}
+	switch {
+	case len(e.named(false)) == 0:
+		return "", errNoTopics
+	case said == "":
+		return "", &nothingError{"this user may not see the settings of the topics"}
+	}
 	return said, nil
 }
 
@@ -430,6 +442,9 @@ func (e *examination) compaction(context.Context) (string, error) {
 				"Kafka refuses messages without a key there, and deletes all but the last one of each key.",
 				"Set cleanup.policy=delete, or have consumers live with that and every submission carry a key.")
 		}
+	}
+	if len(e.named(false)) == 0 {
+		return "", errNoTopics
 	}
 	return "cleanup.policy of all topics", nil
 }
@@ -472,6 +487,12 @@ func (e *examination) messageSizes(context.Context) (string, error) {
 				"Records that are no valid submissions are logged and dropped.",
 				"Set one, if you want to see them again.")
 		}
+	}
+	switch {
+	case len(e.named(false)) == 0:
+		return "", errNoTopics
+	case largest == 0:
+		return "", &nothingError{"no input topic exists, or this user may not see its settings"}
 	}
 	return fmt.Sprintf("up to %d bytes", largest), nil
 }

@@ -40,3 +40,16 @@ func TestWhatNodesHaveInCommon(t *testing.T) {
 		t.Errorf("each node may name itself: %+v", found)
 	}
 }
+
+// Goal: findings that say the same of several things are one for people, and what was not there to look at is not well.
+// Method: findings, and the checks of a Kafka without any topic of the routes.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	same := doctor.Finding{Check: "replication", Severity: doctor.Warning, About: "topic a", Says: "has one replica"}
+	too, other := same, same
+	too.About, other.About, other.Says = "topic b", "topic c", "has two replicas"
+	got := doctor.Together([]doctor.Finding{same, other, too})
+	if len(got) != 2 || got[0].About != "topic a, topic b" || got[1] != other {
+		t.Errorf("together: %+v", got)
+	}
+}

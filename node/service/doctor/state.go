@@ -213,7 +213,7 @@ func (e *examination) positions(ctx context.Context) (string, error) {
 	case e.noKafka != nil:
 		return "", e.noKafka
 	case len(inputs) == 0:
-		return "no input topic exists", nil
+		return "", &nothingError{"no input topic exists"}
 	case unseen != nil && !errors.Is(unseen, kerr.GroupAuthorizationFailed): // that is of the check of rights
 		return "", remedied(unseen)
 	}
@@ -226,13 +226,55 @@ func (e *examination) positions(ctx context.Context) (string, error) {
 		offsets[c.Partition] = c.Offset
 	}
 	behind := int64(0)
+	var waiting []node.Extent
 	for _, x := range extents {
-		behind += e.position(x, offsets)
+		records := e.position(x, offsets)
+		if behind += records; records > 0 {
+			waiting = append(waiting, x)
+		}
 	}
 	if err := e.old(ctx, inputs); err != nil {
 		return "", err
 	}
+	if err := e.standing(ctx, waiting); err != nil {
+		return "", err
+	}
 	return fmt.Sprintf("%s, %d records behind", count(len(e.places), "partition"), behind), nil
+}
+
+// standFor is for how long positions are looked at that lie behind the ends of their partitions.
+const standFor = 3 * time.Second
+
+// standing looks at partitions in which records wait for a second time: whether anything was taken in meanwhile.
+func (e *examination) standing(ctx context.Context, waiting []node.Extent) error {
+	if len(waiting) == 0 {
+		return nil
+	}
+	timer := time.NewTimer(standFor)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	before := e.places
+	e.places = nil
+	if err := e.readPlaces(ctx); err != nil {
+		return err
+	}
+	for _, x := range waiting {
+		is := func(p place) bool { return p.id == x.TopicID && p.partition == x.Number }
+		b, a := slices.IndexFunc(before, is), slices.IndexFunc(e.places, is)
+		if b < 0 || a < 0 || before[b].offset != e.places[a].offset {
+			continue
+		}
+		e.find(Warning, fmt.Sprintf("input topic %s, partition %d", x.Topic, x.Number),
+			fmt.Sprintf("%s wait, and none was taken in for %s", count(int(x.End-before[b].offset), "record"),
+				duration(standFor)),
+			"What is in them comes late, and is lost when Kafka deletes it.", "Start nodes. If they run: is the "+
+				"intake paused, and what does /readyz?verbose of each of them say? docs/RUNBOOK.md, Intake stands.")
+	}
+	return nil
 }
 
 // position looks at one partition, and returns how many records it is behind.
@@ -421,7 +463,7 @@ SELECT lane FROM lanes WHERE lane IS NOT NULL`)
 	return lanes, rows.Err()
 }
 
-// span returns when the first and the last message of a lane fall due.
+// span returns since when the first message of a lane is overdue, or when it falls due, and when the last one does.
 func (e *examination) span(ctx context.Context, lane string) (first, last time.Time, err error) {
 	for _, end := range []struct {
 		order  string
@@ -444,7 +486,26 @@ func (e *examination) span(ctx context.Context, lane string) (first, last time.T
 			return first, last, err
 		}
 	}
-	return first, last, nil
+	since, some, err := e.deferred(ctx, lane)
+	if err == nil && some && since.Before(first) {
+		first = since
+	}
+	return first, last, err
+}
+
+// deferred returns the first deadline of the messages of a lane that were put off: they are overdue since then, and not
+// since their next try.
+func (e *examination) deferred(ctx context.Context, lane string) (since time.Time, some bool, err error) {
+	if e.dialect == migrations.SQLite {
+		var micros sql.NullInt64
+		err = e.db.QueryRowContext(ctx, "SELECT min(deadline) FROM messages WHERE lane = $1 AND due_at > deadline",
+			lane).Scan(&micros)
+		return time.UnixMicro(micros.Int64), micros.Valid, err
+	}
+	var first sql.NullTime
+	err = e.db.QueryRowContext(ctx,
+		"SELECT min(deadline) FROM messages WHERE lane = $1 AND due_at - deadline > interval '0'", lane).Scan(&first)
+	return first.Time, first.Valid, err
 }
 
 // differing returns what a person reads of settings that differ: "hold-time (5s on a, 10s on b)".
