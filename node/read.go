@@ -42,6 +42,20 @@ func (c *Config) Read(r Record, lane string, now func() time.Time) (Item, error)
 	return item, nil
 }
 
+// Refusal returns why nodes with this configuration reject a record of the input topic of a route, by the same rules
+// and limits as when they take it in; nil if they do not. What only a node knows is left out: how many lanes it has
+// found, and where requests may go.
+func (c *Config) Refusal(r Record, route Route, now func() time.Time) *UnfitError {
+	in := c.decode(r, route)
+	if in.rejected == nil {
+		in.rejected = c.Limits.exceeded(r, &in.message, now)
+	}
+	if in.rejected == nil {
+		return nil
+	}
+	return &UnfitError{in.rejected.reason, in.rejected.detail, in.rejected.header}
+}
+
 // MostFound is how many lanes messages may wait on, at the same time, that nobody has named: topics that a target with
 // a * stands for, and callback lanes. Each has a part of every claim, so whoever makes up names must find an end.
 const MostFound = mostFound

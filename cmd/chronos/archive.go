@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -30,10 +31,10 @@ func create(name string, stdout io.Writer) (*archive, error) {
 		a.buffer = bufio.NewWriterSize(stdout, 1<<18)
 		return a, nil
 	}
-	if _, err := os.Stat(name); err == nil {
-		return nil, usagef("--to is %s, which is there already: name another file, or remove it", shown(name))
+	err := creatable(name)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	// It has messages in it: nobody else is to read them.
 	if a.file, err = os.OpenFile(name+partial, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err != nil {
 		return nil, fmt.Errorf("create the file: %w", err)
@@ -48,6 +49,21 @@ func create(name string, stdout io.Writer) (*archive, error) {
 		}
 	}
 	return a, nil
+}
+
+// creatable returns an error for a file that is there already, or whose folder is not. It makes nothing.
+func creatable(name string) error {
+	if name == "-" {
+		return nil
+	}
+	if _, err := os.Stat(name); err == nil {
+		return usagef("--to is %s, which is there already: name another file, or remove it", shown(name))
+	}
+	folder := filepath.Dir(name)
+	if at, err := os.Stat(folder); err != nil || !at.IsDir() {
+		return usagef("--to is %s: there is no folder %s", shown(name), folder)
+	}
+	return nil
 }
 
 // Write implements io.Writer.

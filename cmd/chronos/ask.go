@@ -2,44 +2,42 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
 	"chronos/node/admin"
 	"chronos/node/service"
+	"chronos/node/store/sqlite"
 )
 
 // askFlags are what the commands have in common that ask the store, or a node.
 //
-// They use the store directly by default: that works while no node runs, which is when somebody wants to look, and
-// takes the settings that bind, rewind and migrate take. --admin asks a node instead: for people who have no password
-// of the database, for a file of SQLite, which its node holds, and for what only a node knows.
+// They use the store directly where its settings are given: that works while no node runs, which is when somebody wants
+// to look, and takes the settings that bind, rewind and migrate take. They ask a node where --admin says so: for people
+// who have no password of the database, and for what only a node knows; and where no store is named, as beside
+// "chronos dev", or no other process can open it. See service.Settings.Asked.
 type askFlags struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
 
-	nodeFlags
 	askSettings
 }
 
 // open returns what to ask. The caller closes it.
-func (f *askFlags) open(ctx context.Context) (*asker, error) { return f.nodeFlags.open(ctx, f.values) }
-
-// nodeFlags say which node to ask, if it is not to be the store.
-type nodeFlags struct {
-	Admin     string `placeholder:"URL" group:"node" help:"Ask the node whose listener is there, and not the store."`
-	TokenFile string `placeholder:"FILE" group:"node" help:"File with the token of that listener."`
-	AdminCA   string `placeholder:"FILE" group:"node" help:"PEM file with the certificate that it is to be trusted by."`
+func (f *askFlags) open(ctx context.Context, w *world) (*asker, error) {
+	return openAsker(ctx, w, f.values)
 }
 
 // asker asks the API of a node, or that of the store in this process.
@@ -50,32 +48,31 @@ type asker struct {
 	close  func() error
 }
 
-// open returns what to ask. The caller closes it.
-func (f *nodeFlags) open(ctx context.Context, settings *service.Settings) (*asker, error) {
-	if f.Admin != "" {
-		return f.node()
-	}
-	target, err := settings.Target()
+// openAsker returns what to ask, and tells the person at the terminal which node that is, unless they have said so in
+// the command. The caller closes it.
+func openAsker(ctx context.Context, w *world, settings *service.Settings) (*asker, error) {
+	place, err := settings.Asked()
 	if err != nil {
 		return nil, err
 	}
-	if target.IsJournal() {
-		return nil, usagef("%s is a journal in Kafka, of which each node has its own part: ask a node, with --admin "+
-			"http://127.0.0.1:8080", target.String())
+	if place.Node != nil {
+		return w.askNode(ctx, place.Node)
 	}
-	store, err := target.Open(ctx, service.AnswerTimeout)
-	if err != nil {
-		if target.File() != "" {
-			return nil, fmt.Errorf("%w; if a node has it, ask that: --admin http://127.0.0.1:8080", err)
+	a, err := openStore(ctx, settings, &place.Store)
+	if _, inUse := errors.AsType[*sqlite.InUseError](err); inUse {
+		if place.Instead != nil {
+			return w.askNode(ctx, place.Instead)
 		}
+		return nil, fmt.Errorf("%w; if a node has it, ask that: --admin http://%s", err, service.DefaultAdmin)
+	}
+	return a, err
+}
+
+// openStore returns the store to ask.
+func openStore(ctx context.Context, settings *service.Settings, target *service.Target) (*asker, error) {
+	store, err := target.OpenThere(ctx, service.AnswerTimeout)
+	if err != nil {
 		return nil, err
-	}
-	answered, err := store.Check(ctx)
-	if err != nil {
-		if !answered {
-			err = fmt.Errorf("reach the store %s: %s", target.String(), oneLine(err))
-		}
-		return nil, errors.Join(err, store.Close())
 	}
 	api := store.API(nil, admin.Rights{Payload: true, Control: true})
 	if open := settings.Hours(); open != nil {
@@ -84,34 +81,72 @@ func (f *nodeFlags) open(ctx context.Context, settings *service.Settings) (*aske
 	return &asker{client: http.Client{Transport: local{api.Handler()}}, base: "http://store", close: store.Close}, nil
 }
 
-// node returns a node to ask.
-func (f *nodeFlags) node() (*asker, error) {
-	at, err := url.Parse(f.Admin)
-	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, usagef("--admin is %s: it must be a URL such as http://127.0.0.1:8080", shown(f.Admin))
+// nodeTimeout is how long a node may take to answer.
+const nodeTimeout = 30 * time.Second
+
+// askNode returns a node to ask.
+func (w *world) askNode(ctx context.Context, node *service.AdminNode) (*asker, error) {
+	if node.Guessed {
+		node.URL = cmp.Or(w.beside, node.URL)
 	}
-	a := &asker{base: strings.TrimSuffix(f.Admin, "/"), close: func() error { return nil }}
-	a.client.Timeout = 30 * time.Second
-	if f.TokenFile != "" {
-		content, err := os.ReadFile(f.TokenFile)
-		if err != nil {
-			return nil, usagef("--token-file is %s: it must be a file that can be read: %v",
-				shown(f.TokenFile), errors.Unwrap(err))
-		}
-		if a.token = strings.TrimSpace(string(content)); strings.ContainsAny(a.token, "\r\n") {
-			return nil, usagef("--token-file is %s: it must hold one token and nothing else, and has several lines: a "+
-				"list of tokens is for admin-token-file of the node", shown(f.TokenFile))
+	a := &asker{base: node.URL, token: node.Token, close: func() error { return nil }}
+	a.client.Timeout = nodeTimeout
+	var err error
+	if a.client.Transport, err = trusting(node); err != nil {
+		return nil, err
+	}
+	if node.Guessed {
+		limited, cancel := context.WithTimeout(ctx, guessTimeout)
+		defer cancel()
+		_, err := ask[admin.Info](limited, a, http.MethodGet, "/v1/info", nil)
+		if _, answered := errors.AsType[*answerError](err); err != nil && !answered {
+			return nil, usagef("neither --store nor --admin is set, and no node answers at %s, where \"chronos dev\" "+
+				"would: name the store, such as --store postgres://USER@HOST/DATABASE, or a node, such as --admin %s "+
+				"(or set CHRONOS_STORE or CHRONOS_ADMIN, or --config)", node.URL, node.URL)
 		}
 	}
-	if f.AdminCA != "" {
-		content, err := os.ReadFile(f.AdminCA)
-		roots := x509.NewCertPool()
-		if err != nil || !roots.AppendCertsFromPEM(content) {
-			return nil, usagef("--admin-ca is %s: it must be a PEM file with a certificate", shown(f.AdminCA))
-		}
-		a.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	if node.Because != "" {
+		w.note("asking the node at %s: %s", node.URL, node.Because)
 	}
 	return a, nil
+}
+
+// guessTimeout is how long a node may take to answer of which nobody has said that it is there.
+const guessTimeout = 2 * time.Second
+
+// trusting returns a transport that takes a server for the right one by the files that are named; nil for those of the
+// system. Where a certificate is named the server must show exactly that: it is the node's own, for the name that
+// others use, and this asks for localhost.
+func trusting(node *service.AdminNode) (http.RoundTripper, error) {
+	switch {
+	case node.CAFile != "":
+		content, err := os.ReadFile(node.CAFile)
+		roots := x509.NewCertPool()
+		if err != nil || !roots.AppendCertsFromPEM(content) {
+			return nil, usagef("--admin-ca is %s: it must be a PEM file with a certificate", shown(node.CAFile))
+		}
+		return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}, nil
+	case node.CertFile == "":
+		return nil, nil
+	}
+	content, err := os.ReadFile(node.CertFile)
+	if err != nil {
+		return nil, usagef("--admin-tls-cert is %s: it must be a file that can be read: %v",
+			shown(node.CertFile), errors.Unwrap(err))
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return nil, usagef("--admin-tls-cert is %s: it must be a PEM file with a certificate", shown(node.CertFile))
+	}
+	return &http.Transport{TLSClientConfig: &tls.Config{
+		InsecureSkipVerify: true, // in favour of what follows
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			if len(raw) == 0 || !bytes.Equal(raw[0], block.Bytes) {
+				return errors.New("the certificate is not the one in --admin-tls-cert")
+			}
+			return nil
+		},
+	}}, nil
 }
 
 // ask asks, and reads the answer. An answer that is an error is one, with the sentence of the other side.
@@ -149,11 +184,62 @@ func ask[T any](ctx context.Context, a *asker, method, path string, body any) (r
 		}
 		return result, err
 	}
-	var problem struct{ Detail string }
+	var problem struct{ Title, Detail string }
 	if json.Unmarshal(text, &problem) != nil || problem.Detail == "" {
 		problem.Detail = strings.TrimSpace(string(text))
+		if response.StatusCode == http.StatusNotFound {
+			problem.Detail = fmt.Sprintf("what answers at %s is not the admin API of a node: the address must be that "+
+				"of admin-listen", a.base)
+		}
+	}
+	if response.StatusCode == http.StatusNotFound && problem.Title != "" {
+		return result, &notFoundError{problem.Detail}
 	}
 	return result, &answerError{response.StatusCode, problem.Detail}
+}
+
+// notFoundError says that what a command is about is not there.
+type notFoundError struct{ sentence string }
+
+// Error returns the sentence.
+func (e *notFoundError) Error() string { return e.sentence }
+
+// notFoundf returns a notFoundError.
+func notFoundf(format string, args ...any) error { return &notFoundError{fmt.Sprintf(format, args...)} }
+
+// known returns an error for the first of some lanes that is neither served nor has anything on it, so that a name that
+// is misspelt is not taken for an empty lane.
+func (a *asker) known(ctx context.Context, lanes []string) error {
+	if len(lanes) == 0 {
+		return nil
+	}
+	all, err := ask[admin.Lanes](ctx, a, http.MethodGet, "/v1/lanes", nil)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(all.Lanes))
+	for i := range all.Lanes {
+		names[i] = all.Lanes[i].Name
+	}
+	for _, lane := range lanes {
+		if !slices.Contains(names, lane) {
+			return unknownLane(lane, names)
+		}
+	}
+	return nil
+}
+
+// unknownLane is the error for a lane of which nothing is known, beside others.
+func unknownLane(lane string, others []string) error {
+	const most = 10
+	if len(others) == 0 {
+		return notFoundf("there is no lane %s: nothing waits anywhere", shown(lane))
+	}
+	text := strings.Join(others[:min(len(others), most)], ", ")
+	if len(others) > most {
+		text += fmt.Sprintf(" and %d more", len(others)-most)
+	}
+	return notFoundf("there is no lane %s, or nothing is there; there is something of %s", shown(lane), text)
 }
 
 // answerError is an answer that is an error, with the sentence of the other side.
@@ -163,7 +249,12 @@ type answerError struct {
 }
 
 // Error returns the sentence.
-func (e *answerError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.detail) }
+func (e *answerError) Error() string {
+	if e.detail == "" {
+		return fmt.Sprintf("the node answers with status %d, and says nothing else", e.status)
+	}
+	return e.detail
+}
 
 // printJSON prints what a machine is to read.
 func printJSON(out io.Writer, value any) error {
@@ -241,15 +332,4 @@ func roughly(d time.Duration) string {
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
-// approximately shows a count.
-func approximately(c admin.Count) string {
-	switch {
-	case c.Unknown:
-		return "?"
-	case c.Estimated:
-		return fmt.Sprintf("~%d", c.N)
-	}
-	return fmt.Sprint(c.N)
 }

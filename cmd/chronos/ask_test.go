@@ -46,11 +46,11 @@ func TestAskNode(t *testing.T) {
 		t.Errorf("get shows the value, and nobody asked for it:\n%s", shown)
 	}
 	says(t, 0, `value +the value\n`, "get", "later", "--payload", "--admin", at)
-	says(t, 1, `^chronos: no message with id other waits`, "get", "other", "--admin", at)
+	says(t, 4, `^chronos: no message with id other waits`, "get", "other", "--admin", at)
 	says(t, 0, `"lane": "chronos\.out"`, "list", "-o", "json", "--admin", at)
 	says(t, 0, `^0 shown, 1 looked at\.\n$`, "list", "--key", "nobody's", "--admin", at)
 	says(t, 2, `--until is tomorrow: `, "list", "--until", "tomorrow", "--admin", at)
-	says(t, 1, `status 404: there is no lane nobodys`, "pause", "nobodys", "--admin", at)
+	says(t, 4, `^chronos: there is no lane nobodys`, "pause", "nobodys", "--admin", at)
 	says(t, 2, `either a lane or --intake`, "pause", "--admin", at)
 
 	says(t, 0, `^Paused (just now|\S+s ago) by \S+ \(a test\)\.\n$`,
@@ -94,7 +94,6 @@ func TestAskStore(t *testing.T) {
 	says(t, 0, `^Resumed`, "resume", "--intake", "--store", store)
 	d.fires(t, address, 2)
 	says(t, 2, `--admin is there: it must be a URL`, "count", "--admin", "there")
-	says(t, 2, `--store is not set`, "count")
 }
 
 // TestDead puts back what a node has rejected, after a dry run, and no more than was meant.
@@ -119,14 +118,15 @@ func TestDead(t *testing.T) {
 	dead(0, `(?s)one +invalid_deadline +chronos\.in.*2 dead letters: invalid_deadline 2\.\n$`, "list", "chronos.dead")
 	dead(0, `^0 dead letters\.\n$`, "list", "chronos.dead", "--reason", "other")
 	dead(0, `^0 dead letters\.\n$`, "list", "chronos.dead", "--since", "2999-01-01T00:00:00Z")
-	dead(0, `(?s)key +key of two\n.*header +own = 1\n.*value +two\n.*1 dead letters`,
+	dead(0, `(?s)key +key of two\n.*header +own = 1\n.*value +two\n.*1 dead letter`,
 		"show", "chronos.dead", "--id", "two")
-	dead(1, `topic nothing does not exist`, "list", "nothing")
-	dead(0, `(?s)1 dead letters.*1 go back to chronos\.in\.\nNothing was changed\.`,
+	dead(4, `topic nothing does not exist`, "list", "nothing")
+	dead(0, `(?s)1 dead letter: .*1 go back to chronos\.in\.\n1 of them would be rejected again, .*\nNothing was`,
 		"replay", "chronos.dead", "--id", "one")
 	dead(0, `there are more, see --limit`, "replay", "chronos.dead", "--limit", "1")
 	dead(1, `there are more than --limit 1 .* nothing was written`, "replay", "chronos.dead", "--limit", "1", "--yes")
-	dead(0, `2 go back to elsewhere`, "replay", "chronos.dead", "--to", "elsewhere")
+	dead(4, `^chronos: topic elsewhere, which 2 go back to, does not exist`,
+		"replay", "chronos.dead", "--to", "elsewhere")
 	dead(0, `Done: 1 are written`, "replay", "chronos.dead", "--id", "one", "--to", "chronos.out", "--yes")
 	r := consume(t, address, "chronos.out", 1)[0]
 	if got := fmt.Sprint(string(r.Key), string(r.Value), len(r.Headers)); got != "key of oneone3" {
@@ -157,7 +157,7 @@ func TestDeadBehindTransaction(t *testing.T) {
 	if err := c.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
-	says(t, 0, `(?s)x +too_far.*1 dead letters: too_far 1\.\n$`, "dead", "list", "chronos.dead", "--brokers", address)
+	says(t, 0, `(?s)x +too_far.*1 dead letter: too_far 1\.\n$`, "dead", "list", "chronos.dead", "--brokers", address)
 }
 
 // TestDeadReplayEndsHalfWay has a replay meet a topic that is not there. It says which dead letters were written, and

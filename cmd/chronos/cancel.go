@@ -20,13 +20,12 @@ type cancelCommand struct {
 	ID *text `arg:"" optional:"" name:"id" help:"The id of the message. Without it, --lane says which messages."`
 
 	Key      *text  `group:"message" placeholder:"KEY" help:"Its key; of many, only those with this key."`
-	Topic    string `group:"message" default:"chronos.in" help:"Input topic."`
+	Topic    string `group:"message" placeholder:"TOPIC" help:"Input topic. Default that of the settings."`
 	TopicOut *text  `group:"message" placeholder:"TOPIC" help:"Output topic, out of --targets of the nodes."`
 
 	partitionFlags
 	bulkFlags
 	outcomeFlags
-	nodeFlags
 	cancelSettings
 }
 
@@ -92,8 +91,8 @@ func (c *cancelCommand) check() error {
 	}
 	many := first(flag{"lane", len(c.Lane) > 0}, flag{"header", c.Header != nil},
 		flag{"deadline-from", c.DeadlineFrom != nil}, flag{"deadline-to", c.DeadlineTo != nil},
-		flag{"dry-run", c.DryRun}, flag{"yes", c.Yes}, flag{"admin", c.Admin != ""})
-	one := first(flag{"topic", c.Topic != "chronos.in"}, flag{"topic-out", c.TopicOut != nil},
+		flag{"dry-run", c.DryRun}, flag{"yes", c.Yes}, flag{"admin", c.values.AdminFlag()})
+	one := first(flag{"topic", c.Topic != ""}, flag{"topic-out", c.TopicOut != nil},
 		flag{"no-wait", c.NoWait}, flag{"timeout", c.Timeout != "30s"},
 		flag{"partition", c.Partition != nil}, flag{"partitioner", c.Partitioner != "murmur2"})
 	switch {
@@ -169,7 +168,7 @@ func (c *cancelCommand) many(ctx context.Context, w *world) (err error) {
 	if b.request, err = c.request(); err != nil {
 		return err
 	}
-	if b.asker, err = c.open(ctx, c.values); err != nil {
+	if b.asker, err = openAsker(ctx, w, c.values); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.asker.close()) }()
@@ -186,6 +185,11 @@ func (c *cancelCommand) many(ctx context.Context, w *world) (err error) {
 	case failed != nil:
 		return fmt.Errorf("%w. What is counted above is done, and of one page more nobody knows: the same command "+
 			"goes on, since what is cancelled is not there any more", failed)
+	case all.Scanned == 0:
+		if err := b.asker.known(ctx, c.Lane); err != nil {
+			return err
+		}
+		return &outcomeError{node.NotFound.String(), exitNotFound}
 	case all.Matched == all.Left:
 		return &outcomeError{node.NotFound.String(), exitNotFound}
 	case all.Busy > 0:

@@ -140,7 +140,7 @@ func TestBulkCancelPaused(t *testing.T) {
 	t.Parallel()
 	store := "sqlite:" + keeps(t, 10)
 	says(t, 0, `^Paused`, "pause", "--intake", "--store", store)
-	says(t, 1, `409: the intake is paused, so nothing is changed: .* counted above is done, and nothing else`,
+	says(t, 1, `^chronos: the intake is paused, so nothing is changed: .* counted above is done, and nothing else`,
 		"cancel", "--lane", "out", "--yes", "--store", store)
 	says(t, 0, `^Resumed`, "resume", "--intake", "--store", store)
 	prints(t, 3, `cancelled +18 `, "cancel", "--lane", "out", "--yes", "--store", store)

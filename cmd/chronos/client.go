@@ -45,13 +45,13 @@ func connect(ctx context.Context, settings *service.Settings, options ...kgo.Opt
 func connectError(brokers string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no Kafka broker answers at %s (%s); is it, or \"chronos dev\", running there?",
-			brokers, oneLine(err))
+		return fmt.Errorf("no Kafka broker answers at %s: is it, or \"chronos dev\", running there? --brokers names "+
+			"others", brokers)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("the Kafka broker at %s closes the connection: it may want other TLS or SASL settings",
 			brokers)
 	default:
-		return fmt.Errorf("connect to Kafka at %s: %s", brokers, oneLine(err))
+		return fmt.Errorf("connect to Kafka at %s: %s", brokers, service.CauseHere(err))
 	}
 }
 

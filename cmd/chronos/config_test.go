@@ -174,7 +174,8 @@ func wrongValues() map[string]string {
 		"compat": "quartz", "metaswitch-listen": "a:b:c",
 		"horae-listen": "a:b:c", "horae-url": "nowhere", "task-retention": "soon",
 		"fetch-memory": "1000", "batch-memory": "3000000000", "http-memory": "1000",
-		"group": "", // every name is good
+		"group": "",                                   // every name is good
+		"admin": "", "token-file": "", "admin-ca": "", // of commands that ask a node: TestWhereCommandsAsk
 	}
 }
 

@@ -29,7 +29,7 @@ const nextTimeout = 15 * time.Second
 
 // deadFlags say which dead letters are meant.
 type deadFlags struct {
-	Topic   string   `arg:"" help:"The dead-letter topic."`
+	Topic   string   `arg:"" optional:"" help:"The dead-letter topic. Default that of the settings."`
 	Reason  string   `placeholder:"REASON" help:"Only those with this reason, as list shows it."`
 	ID      string   `name:"id" placeholder:"ID" help:"Only those of this message id."`
 	Since   *text    `placeholder:"INSTANT" help:"Only those that were written from then on. No zone is UTC."`
@@ -57,6 +57,12 @@ type deadLetter struct {
 	record *kgo.Record
 }
 
+// deadLetters are what a list of them is as JSON.
+type deadLetters struct {
+	DeadLetters []deadLetter `json:"dead_letters"`
+	More        bool         `json:"more"` // than --limit
+}
+
 // newDeadLetter reads the headers of one. The last header of a name counts: the copy has ours at its end.
 func newDeadLetter(r *kgo.Record) deadLetter {
 	d := deadLetter{Partition: r.Partition, Offset: r.Offset, Written: r.Timestamp.UTC(), record: r}
@@ -78,8 +84,15 @@ func newDeadLetter(r *kgo.Record) deadLetter {
 	return d
 }
 
-// bounds reads the times.
-func (f *deadFlags) bounds() error {
+// bounds finds the topic, and reads the times.
+func (f *deadFlags) bounds() (err error) {
+	if f.Topic, err = f.values.DeadLetters(f.Topic); err != nil {
+		return err
+	}
+	if f.Topic == "" {
+		return usagef("TOPIC is not set, and the settings name no dead-letter topic: name it, such as %s, which is "+
+			"that of \"chronos dev\"", devDead)
+	}
 	if f.Limit < 1 {
 		return usagef("--limit is %d: it must be 1 or more", f.Limit)
 	}
@@ -182,7 +195,7 @@ func (f *deadFlags) begin(ctx context.Context, client *kgo.Client) (map[int32]in
 		err = last.Error()
 	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return nil, fmt.Errorf("topic %s does not exist", f.Topic)
+		return nil, notFoundf("topic %s does not exist; TOPIC is the name of a dead-letter topic", f.Topic)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up where topic %s ends: %w", f.Topic, err)
@@ -237,7 +250,7 @@ func (c *deadListCommand) Run(ctx context.Context, w *world) error {
 	}
 	client.Close()
 	if c.Output == "json" {
-		return printJSON(w.stdout, found)
+		return printJSON(w.stdout, deadLetters{slices.Concat([]deadLetter{}, found), more})
 	}
 	page := &page{out: w.stdout}
 	rows := [][]any{{"written", "partition", "offset", "id", "reason", "came from", "error"}}
@@ -266,7 +279,7 @@ func counted(page *page, found []deadLetter, more bool) {
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		parts = append(parts, fmt.Sprintf("%s %d", printable(reason), reasons[reason]))
 	}
-	sentence := fmt.Sprintf("%d dead letters", len(found))
+	sentence := number(int64(len(found)), "dead letter")
 	if len(parts) > 0 {
 		sentence += ": " + strings.Join(parts, ", ")
 	}

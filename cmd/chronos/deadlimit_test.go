@@ -29,9 +29,9 @@ func TestDeadReplayLimits(t *testing.T) {
 	replay(2, `--not-after is 2020-01-01T00:00:00Z, which has passed`, "--not-after", "2020-01-01T00:00:00Z")
 	replay(0, `(?s)1 are left out: their chronosNotAfter has passed.*1 go back to chronos\.in\.\n`+
 		`1 of them had expired: they come out now.*Nothing was changed`)
-	replay(0, `^1 dead letters: unknown_topic 1\.\n1 go back to chronos\.in\.\nNothing was changed`,
+	replay(0, `^1 dead letter: unknown_topic 1\.\n1 go back to chronos\.in\.\nNothing was changed`,
 		"--id", "rejected", "--not-after", "none")
-	replay(0, `^1 dead letters: expired 1\.\n1 go back to chronos\.in\.\nDone: 1 are written\.\n$`,
+	replay(0, `^1 dead letter: expired 1\.\n1 go back to chronos\.in\.\nDone: 1 are written\.\n$`,
 		"--id", "expired", "--not-after", "2999-01-01T00:00:00Z", "--yes")
 	if out := consume(t, address, "chronos.out", 1)[0]; string(out.Value) != "expired" {
 		t.Errorf("%q came out", out.Value)

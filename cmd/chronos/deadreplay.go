@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
+	"chronos/node/service"
 )
 
 // deadReplayCommand puts dead letters back.
@@ -64,12 +66,19 @@ func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
 	for _, topic := range slices.Sorted(maps.Keys(counts)) {
 		page.line("%d go back to %s.", counts[topic], printable(topic))
 	}
+	if again := c.rejectedAgain(records); again > 0 {
+		page.line("%d of them would be rejected again, since what is wrong with them has not changed; --reason, --id "+
+			"and --since choose others.", again)
+	}
 	if late := expired(records); late > 0 && !limit.isSet() {
 		page.line("%d of them had expired: they come out now, late as they are, and with no limit. --not-after sets "+
 			"one; --reason chooses others.", late)
 	}
 	if !c.Yes || len(records) == 0 {
-		if len(records) > 0 {
+		if len(records) > 0 && page.err == nil {
+			if err := existing(ctx, client, counts); err != nil {
+				return err
+			}
 			page.line("Nothing was changed. The same command with --yes does it.")
 		}
 		return page.err
@@ -79,6 +88,39 @@ func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
 	}
 	page.line("Done: %d are written.", len(records))
 	return page.err
+}
+
+// rejectedAgain counts those that nodes would reject once more, as far as that can be seen: by the settings of the
+// nodes, if these are given, and by what holds for all nodes. Of a route that is not known only what was wrong before
+// counts.
+func (c *deadReplayCommand) rejectedAgain(records []replayed) (n int) {
+	for i := range records {
+		r := records[i].record
+		in := instruction{record: r}
+		unfit, err := c.values.Unfit(recordOf(r), in.header(node.HeaderTopic))
+		if err == nil && unfit != nil && (string(unfit.Reason) == records[i].letter.Reason || c.values.Knows(r.Topic)) {
+			n++
+		}
+	}
+	return n
+}
+
+// existing returns an error for the first topic that is not there.
+func existing(ctx context.Context, client *kgo.Client, counts map[string]int) error {
+	limited, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(counts))
+	topics, err := kadm.NewClient(client).ListTopics(limited, names...)
+	if err != nil {
+		return fmt.Errorf("look up the topics that they go back to: %s", service.CauseHere(err))
+	}
+	for _, name := range names {
+		if found := topics[name]; found.Err != nil || len(found.Partitions) == 0 {
+			return notFoundf("topic %s, which %d go back to, does not exist: create it, or name another one with --to",
+				name, counts[name])
+		}
+	}
+	return nil
 }
 
 // replayed is a dead letter on its way back.

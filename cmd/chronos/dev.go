@@ -263,7 +263,7 @@ func (c *devCommand) banner(address string, s *service.Service) string {
 		"",
 		`  echo '{"order":1}' | kcat -P -b ` + address + ` -t chronos.in -k order-1 -H chronosMessageId=` + id +
 			` -H chronosDeadline=` + deadline,
-		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '%T key=%k headers=[%h] %s\n'`,
+		`  kcat -C -u -b ` + address + ` -t chronos.out -o beginning -f '%T key=%k headers=[%h] %s\n'`,
 		"",
 	}
 	if api := s.APIURL(); api != "" {
@@ -276,12 +276,26 @@ func (c *devCommand) banner(address string, s *service.Service) string {
 	if timers := s.MetaswitchURL(); timers != "" {
 		lines = append(lines, "Timers as Metaswitch's Chronos has them: "+timers, "")
 	}
-	if url := s.URL(); url != "" {
-		lines = append(lines, "A page, metrics and health: "+url, "")
-	}
+	lines = append(lines, look(self, address, s.URL())...)
 	lines = append(lines, "Every message that fires is a line here, and so is what became of each instruction. "+
 		"Ctrl-C stops.", "")
 	return strings.Join(lines, "\n")
+}
+
+// look tells how to look at what waits. Commands find a node at the default address by themselves.
+func look(self, broker, admin string) []string {
+	if admin == "" {
+		return nil
+	}
+	lines := []string{
+		"What waits, and what there is to set right: " + self + " list, get, count, top, pause, cancel",
+		"A page, metrics and health: " + admin, "",
+	}
+	if admin == "http://"+service.DefaultAdmin {
+		return lines
+	}
+	return append(lines, "The usual ports are taken or not wanted. For all commands in another terminal:", "",
+		"  export CHRONOS_ADMIN="+admin+" CHRONOS_BROKERS="+broker, "")
 }
 
 // ownName returns what a person types to run this program.

@@ -150,7 +150,7 @@ func TestDevBanner(t *testing.T) {
 		`  ` + regexp.QuoteMeta(self) + ` tail --brokers ` + address,
 		`  echo '\{"order":1\}' \| kcat -P -b ` + address + ` -t chronos.in .*` +
 			`-H chronosMessageId=\$\(.*\) -H chronosDeadline=\$\(.*\)`,
-		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '.*'`,
+		`  kcat -C -u -b ` + address + ` -t chronos.out -o beginning -f '.*'`,
 	} {
 		p.stdout.await(t, `(?m)^`+line+`$`, 1)
 	}

@@ -105,12 +105,6 @@ func openMove(
 	if err != nil {
 		return nil, err
 	}
-	if file := target.File(); file != "" {
-		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("look at %s: %w; \"chronos migrate up\" makes a new one",
-				target.String(), errors.Unwrap(err))
-		}
-	}
 	m := &move{world: w, name: target.String(), journal: target.IsJournal()}
 	m.store, m.mover, err = target.OpenMove(ctx, moveTimeout, options)
 	return m, err
@@ -158,6 +152,9 @@ func (m *move) export(ctx context.Context, c *transfer.Contents, file string, ye
 		m.page.line("It would be sealed: nothing is taken in or fires from then on, until \"chronos export --undo\".")
 	}
 	if err := m.roster(ctx); err != nil {
+		return err
+	}
+	if err := creatable(file); err != nil {
 		return err
 	}
 	if !yes {

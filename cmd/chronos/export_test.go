@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -34,6 +35,13 @@ var (
 	BuildVersion = buildVersion
 	Typed        = typed
 )
+
+// RunBeside runs a command with these environment variables, where a node that nobody has named is looked for at that
+// URL.
+func RunBeside(ctx context.Context, env []string, beside string, stdout, stderr io.Writer, args ...string) int {
+	w := &world{stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, env: env, beside: beside}
+	return w.exitCode(execute(ctx, args, w))
+}
 
 // PrintMessage prints a message as get does.
 func PrintMessage(out io.Writer, m *admin.Message, now time.Time) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -126,7 +127,12 @@ func (t *toggle) IsBool() bool { return true }
 
 // popValue returns the value of a flag or an argument, byte for byte.
 func popValue(line *kong.DecodeContext) (string, error) {
+	next := line.Scan.Peek()
 	token, err := line.Scan.PopValue("value")
+	value := strings.HasPrefix(next.String(), "-") && !strings.HasPrefix(next.String(), "--") // as -5s, not a flag
+	if err != nil && line.Value.Flag != nil && value {
+		return "", fmt.Errorf("it needs a value: one that begins with - is written --%s=%s", line.Value.Name, next)
+	}
 	if err != nil && line.Value.Flag != nil {
 		return "", fmt.Errorf("it needs a value, such as --%s=%s", line.Value.Name, line.Value.Flag.PlaceHolder)
 	}

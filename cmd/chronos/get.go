@@ -24,12 +24,12 @@ type getCommand struct {
 func (c *getCommand) Help() string {
 	return `Shows what the store has of a message: its state, its times, who has claimed it, how often it was tried,
 where it came from, key and headers. What has fired is not in the store any more. A message is named by id and lane,
-so there may be several. Exit code 1: there is none.`
+so there may be several. Exit code 4: there is none.`
 }
 
 // Run shows it.
 func (c *getCommand) Run(ctx context.Context, w *world) (err error) {
-	a, err := c.open(ctx)
+	a, err := c.open(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -47,10 +47,10 @@ func (c *getCommand) Run(ctx context.Context, w *world) (err error) {
 		return err
 	}
 	if len(found.Messages) == 0 {
-		return fmt.Errorf("no message with id %s waits or is claimed: it has fired, or was never taken in", shown(c.ID))
+		return notFoundf("no message with id %s waits or is claimed: it has fired, or was never taken in", shown(c.ID))
 	}
 	if c.Output == "json" {
-		return printJSON(w.stdout, found.Messages)
+		return printJSON(w.stdout, found)
 	}
 	page := &page{out: w.stdout}
 	for i := range found.Messages {

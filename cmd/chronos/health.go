@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"time"
 )
 
@@ -25,8 +19,8 @@ type healthCommand struct {
 // Help says what it is for.
 func (c *healthCommand) Help() string {
 	return `For probes that execute a command, and for people. It asks the listener of a node on this machine, at
-the address that --admin-listen names: give it the settings of the node. It prints what the node says of itself. The
-exit code is 0 if all is well, 1 if it is not or nobody answers.
+the address that --admin-listen names: give it the settings of the node; or any node, by --admin. It prints
+what the node says of itself. The exit code is 0 if all is well, 1 if it is not or nobody answers.
 
 A node is ready when it reaches the store, whose schema is the right one, and has joined its consumer group. It is
 alive as long as its operations take turns, whether Kafka and the store are away or not: only --live is a reason
@@ -38,34 +32,31 @@ const healthTimeout = 2 * time.Second
 
 // Run asks.
 func (c *healthCommand) Run(ctx context.Context, w *world) error {
-	listen, err := c.values.AdminAddress()
+	node, err := c.values.AskedNode()
 	if err != nil {
 		return err
 	}
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil || port == "" || port == "0" {
-		return usagef("--admin-listen is %s: it must be the HOST:PORT that the node listens on", shown(listen))
+	if node.Guessed {
+		node.URL = cmp.Or(w.beside, node.URL)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	client, scheme := &http.Client{Timeout: healthTimeout}, "http"
-	if file := c.values.Certificate(); file != "" {
-		scheme = "https"
-		if client.Transport, err = trusting(file); err != nil {
-			return err
-		}
+	client := &http.Client{Timeout: healthTimeout}
+	if client.Transport, err = trusting(node); err != nil {
+		return err
 	}
 	path := "/readyz"
 	if c.Live {
 		path = "/livez"
 	}
-	url := scheme + "://" + net.JoinHostPort(host, port) + path
+	url := node.URL + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"?verbose", nil)
 	if err != nil {
 		return err
 	}
 	response, err := client.Do(request)
+	if err != nil && node.Guessed {
+		return usagef("neither --admin nor --admin-listen is set, and no node answers at %s, where \"chronos dev\" "+
+			"would: name the node with --admin, or give its settings", node.URL)
+	}
 	if err != nil {
 		return fmt.Errorf("no node answers at %s: %w", url, err)
 	}
@@ -85,27 +76,4 @@ func (c *healthCommand) Run(ctx context.Context, w *world) error {
 	default:
 		return fmt.Errorf("what answers at %s is no node: status %d", url, response.StatusCode)
 	}
-}
-
-// trusting returns a transport that takes a server for the right one if it shows exactly the certificate in a file: the
-// probe asks for localhost, and the certificate is for the name that others use.
-func trusting(file string) (http.RoundTripper, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, usagef("--admin-tls-cert is %s: it must be a file that can be read: %v",
-			shown(file), errors.Unwrap(err))
-	}
-	block, _ := pem.Decode(content)
-	if block == nil {
-		return nil, usagef("--admin-tls-cert is %s: it must be a PEM file with a certificate", shown(file))
-	}
-	return &http.Transport{TLSClientConfig: &tls.Config{
-		InsecureSkipVerify: true, // in favour of what follows
-		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
-			if len(raw) == 0 || !bytes.Equal(raw[0], block.Bytes) {
-				return errors.New("the certificate is not the one in --admin-tls-cert")
-			}
-			return nil
-		},
-	}}, nil
 }

@@ -182,6 +182,12 @@ func (f *outcomeFlags) instruct(
 	if err != nil {
 		return err
 	}
+	if in.record.Topic, err = settings.Input(in.record.Topic, in.header(node.HeaderTopic)); err != nil {
+		return err
+	}
+	if err := settings.Refusal(recordOf(in.record), in.header(node.HeaderTopic)); err != nil {
+		return err
+	}
 	topic := ""
 	if in.told && !f.NoWait {
 		if topic, err = settings.Outcomes(in.record.Topic); err != nil {
@@ -223,6 +229,15 @@ func (f *outcomeFlags) instruct(
 	return f.print(w, o)
 }
 
+// recordOf returns a record as nodes will read it.
+func recordOf(r *kgo.Record) node.Record {
+	record := node.Record{Topic: r.Topic, Key: r.Key, Value: r.Value, Timestamp: time.Now()}
+	for _, h := range r.Headers {
+		record.Headers = append(record.Headers, node.Header{Name: h.Key, Value: h.Value})
+	}
+	return record
+}
+
 // timeout reads how long to wait.
 func (f *outcomeFlags) timeout() (time.Duration, error) {
 	timeout := time.Duration(0)
@@ -244,11 +259,19 @@ func (f *outcomeFlags) printSent(w *world, in *instruction) error {
 			Offset: in.record.Offset, Deadline: in.header(node.HeaderDeadline), Delay: in.header(node.HeaderDelay),
 		})
 	}
+	deadline := in.header(node.HeaderDeadline)
+	if at, err := node.ParseDeadline([]byte(deadline), node.EpochRejected); err == nil && at.Before(time.Now()) {
+		deadline += ", which has passed"
+	}
 	lines := []struct{ name, value string }{
 		{"id", readable([]byte(in.id))},
 		{"action", in.header(node.HeaderAction)},
-		{"deadline", in.header(node.HeaderDeadline)},
+		{"deadline", deadline},
 		{"delay", in.header(node.HeaderDelay)},
+		{"state", map[bool]string{
+			false: "sent: nodes decide when they read it, and --confirm waits for that",
+			true:  "sent: nodes decide when they read it",
+		}[f.NoWait]},
 	}
 	for _, line := range lines {
 		if line.value == "" {

@@ -121,13 +121,15 @@ func TestInstruct(t *testing.T) {
 				`which is no target of input topic chronos.in`,
 		},
 		{
-			"send --in 1h --not-after 2001-01-01T00:00:00Z --id b --confirm x", 1,
-			`rejected  b  invalid_not_after: .* it is before the deadline, @`,
+			"send --in 1h --id b --topic-out nowhere --confirm x", 1,
+			`rejected  b  unknown_topic: the header chronosTopic is "nowhere", which is no target of input topic ` +
+				`chronos.in`,
 		},
 		{"send --delay 1h --id c --topic-out mails --confirm five", 0, `scheduled  c  it comes out at @`},
 		{"fire c --topic-out mails", 0, `fired  c  it comes out now; it was due at @`},
-		{"send --delay 1h --id d six", 0, "id        d\ndelay     1h"},
-		{"fire d --no-wait", 0, "id        d\naction    fire"},
+		{"send --delay 1h --id d six", 0, "id        d\ndelay     1h\nstate     sent: nodes decide when they " +
+			"read it, and --confirm waits for that"},
+		{"fire d --no-wait", 0, "id        d\naction    fire\nstate     sent: nodes decide when they read it"},
 		{"reschedule d --at 2999-01-01 --no-wait", 2, ``},
 	} {
 		if step.command == "fire a --key k" {
@@ -381,7 +383,8 @@ func TestInstructSends(t *testing.T) {
 	}
 	for _, c := range cases {
 		got := run(t, "", append(c.args, "--no-wait", "--brokers", broker.Address())...)
-		if want := "id        a\n" + c.said; got.code != 0 || got.stdout != want || got.stderr != "" {
+		want := "id        a\n" + c.said + "state     sent: nodes decide when they read it\n"
+		if got.code != 0 || got.stdout != want || got.stderr != "" {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q, want %q", c.args, got.code, got.stdout, got.stderr, want)
 		}
 	}

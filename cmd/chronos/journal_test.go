@@ -122,7 +122,7 @@ func TestJournalCommands(t *testing.T) {
 		{"export --store journal:none --to x" + at, 1, `the journal none does not exist`},
 		{"import x --store journal:wide" + at, 1, `has 2 partitions, and its input topic chronos.in has 1`},
 		{"import x --store journal:j --place here" + at, 2, `--place is here: it must be key or origin`},
-		{"import x --store sqlite:x --place key", 1, `makes a new one`},
+		{"import x --store sqlite:x --place key", 2, `are for a journal in Kafka, and sqlite:x is none`},
 		{"bind --store journal:j" + at, 2, `neither bound to others nor rewound`},
 		{"rewind --store journal:j --topic chronos.in --to-earliest" + at, 2, `neither bound to others nor rewound`},
 		{"doctor --store journal:wide" + at, 1, `(?s)ERROR  journal wide: has 2 partitions.*  do     Do not add`},

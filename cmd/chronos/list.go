@@ -14,6 +14,7 @@ import (
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/store/inspect"
+	"chronos/node/store/outlook"
 )
 
 // listCommand lists messages.
@@ -60,7 +61,7 @@ func (c *listCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := c.open(ctx)
+	a, err := c.open(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -68,6 +69,11 @@ func (c *listCommand) Run(ctx context.Context, w *world) (err error) {
 	found, scanned, next, err := c.pages(ctx, a, query)
 	if err != nil {
 		return err
+	}
+	if scanned == 0 {
+		if err := a.known(ctx, c.Lane); err != nil {
+			return err
+		}
 	}
 	if c.Output == "json" {
 		return printJSON(w.stdout, admin.Messages{Messages: found, Next: next, Scanned: scanned})
@@ -85,6 +91,10 @@ func (c *listCommand) Run(ctx context.Context, w *world) (err error) {
 	if len(found) > 0 {
 		page.table(rows...)
 		page.line("")
+	}
+	if scanned == 0 && next == "" {
+		page.line("There are none.")
+		return page.err
 	}
 	page.line("%d shown, %d looked at.", len(found), scanned)
 	if next != "" {
@@ -151,13 +161,13 @@ type countCommand struct {
 // Help says what the figures mean.
 func (c *countCommand) Help() string {
 	return `Counts what waits, is claimed and is overdue on each lane, and what falls due within the next minute, ten
-minutes, hour and day. Up to 10,000 are counted; beyond, ~ marks an estimate from the statistics of the database,
-and ? what took too long to find out.`
+minutes, hour and day. Up to 10,000 are counted. Beyond, 10,000+ says that there are more, ~ marks what the
+statistics of the database expect, and ? what took too long to find out.`
 }
 
 // Run counts.
 func (c *countCommand) Run(ctx context.Context, w *world) (err error) {
-	a, err := c.open(ctx)
+	a, err := c.open(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -167,7 +177,9 @@ func (c *countCommand) Run(ctx context.Context, w *world) (err error) {
 		return err
 	}
 	if len(c.Lane) > 0 {
-		all.Lanes = lanesOf(all.Lanes, c.Lane)
+		if all.Lanes, err = lanesOf(all.Lanes, c.Lane); err != nil {
+			return err
+		}
 	}
 	if c.Output == "json" {
 		return printJSON(w.stdout, all)
@@ -177,15 +189,20 @@ func (c *countCommand) Run(ctx context.Context, w *world) (err error) {
 	return page.err
 }
 
-func lanesOf(lanes []admin.Lane, names []string) (some []admin.Lane) {
+// lanesOf returns some of the lanes, and an error for a name that none of them has.
+func lanesOf(lanes []admin.Lane, names []string) (some []admin.Lane, err error) {
+	all := make([]string, len(lanes))
 	for i := range lanes {
-		for _, name := range names {
-			if lanes[i].Name == name {
-				some = append(some, lanes[i])
-			}
-		}
+		all[i] = lanes[i].Name
 	}
-	return some
+	for _, name := range names {
+		at := slices.Index(all, name)
+		if at < 0 {
+			return nil, unknownLane(name, all)
+		}
+		some = append(some, lanes[at])
+	}
+	return some, nil
 }
 
 // printLanes prints a row for each lane, and what is paused.
@@ -193,14 +210,14 @@ func printLanes(page *page, all *admin.Lanes) {
 	rows := [][]any{{"lane", "waiting", "claimed", "overdue", "oldest", "1 min", "10 min", "1 h", "24 h", ""}}
 	for i := range all.Lanes {
 		l := &all.Lanes[i]
-		row := []any{l.Name, approximately(l.Waiting), approximately(l.Claimed), approximately(l.Overdue)}
+		row := []any{l.Name, l.Waiting, l.Claimed, l.Overdue}
 		oldest := "-"
 		if l.Oldest != nil {
 			oldest = ago(*l.Oldest, all.At)
 		}
 		row = append(row, oldest)
 		for _, within := range l.Within {
-			row = append(row, approximately(within.Count))
+			row = append(row, within.Count)
 		}
 		note := ""
 		switch {
@@ -236,23 +253,21 @@ func printLanes(page *page, all *admin.Lanes) {
 // parkedText says how many messages of a lane are parked, and for which of its parts.
 func parkedText(l *admin.Lane) string {
 	const most = 5
-	var all admin.Count
+	var all outlook.Count
 	var names []string
 	for _, p := range l.Parked {
-		all.N += p.Waiting.N
-		all.Estimated = all.Estimated || p.Waiting.Estimated
-		all.Unknown = all.Unknown || p.Waiting.Unknown
+		all.Add(outlook.Count(p.Waiting))
 		names = append(names, p.Part)
 	}
 	what := partKind(l.Name)
 	if len(names) == 1 {
-		return fmt.Sprintf("%s parked: %s %s does not answer", approximately(all), what, names[0])
+		return fmt.Sprintf("%s parked: %s %s does not answer", &all, what, names[0])
 	}
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return fmt.Sprintf("%s parked: %ss %s do not answer", approximately(all), what, text)
+	return fmt.Sprintf("%s parked: %ss %s do not answer", &all, what, text)
 }
 
 // partKind returns what the parts of a lane are.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -26,9 +27,10 @@ const (
 	exitFailure = 1 // something went wrong that is not the fault of the command line
 	exitUsage   = 2 // the command line or the configuration is wrong
 
-	// What has become of an instruction: it was too late, or there was nothing that it could act on. No other command
-	// ends with these.
-	exitTooLate  = 3
+	// What has become of an instruction: it was too late. No other command ends with this.
+	exitTooLate = 3
+
+	// What the command is about is not there: a message, a lane, a topic, a queue, a task, a file.
 	exitNotFound = 4
 
 	// exitNotLooked is that of doctor where it could not look at something.
@@ -60,6 +62,8 @@ type commands struct {
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
 	Doctor  doctorCommand  `cmd:"" help:"Examine Kafka, the store and how they fit together." group:"service"`
 	Bench   benchCommand   `cmd:"" help:"Load a delay service, and measure what it makes of it." group:"service"`
+
+	Completion completionCommand `cmd:"" help:"Have a shell complete command lines." group:"service"`
 
 	Top    topCommand    `cmd:"" help:"Watch lanes and nodes." group:"look"`
 	Get    getCommand    `cmd:"" help:"Show a message that waits, by its id." group:"look"`
@@ -103,6 +107,9 @@ type world struct {
 	stdout io.Writer
 	stderr io.Writer
 	env    []string // NAME=value
+
+	// beside is the URL at which a node is looked for that nobody has named; "" for that of "chronos dev".
+	beside string
 }
 
 // note says something to the person at the terminal that is not the output of the command.
@@ -126,6 +133,7 @@ func (w *world) exitCode(err error) int {
 	var parse *kong.ParseError
 	var usage *service.UsageError
 	var told *outcomeError
+	var missing *notFoundError
 	switch {
 	case err == nil:
 		return exitOK
@@ -135,6 +143,9 @@ func (w *world) exitCode(err error) int {
 		return told.code
 	case errors.Is(err, errNotLooked):
 		return exitNotLooked
+	case errors.As(err, &missing):
+		w.note("%v", err)
+		return exitNotFound
 	case errors.As(err, &usage):
 		w.note("%v", usage)
 		return exitUsage
@@ -155,10 +166,10 @@ func execute(ctx context.Context, args []string, w *world) error {
 	if err != nil {
 		return fmt.Errorf("build the command line: %w", err)
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if len(args) > 1 && args[0] == "completion" && args[1] == "words" {
+		return printWords(w, completions(parser.Model.Node, args[2:]))
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(usual(args))
 	switch {
 	case helped: // Help is printed while parsing; what else is wrong with the line does not matter then.
 		return nil
@@ -170,6 +181,28 @@ func execute(ctx context.Context, args []string, w *world) error {
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(w)
+}
+
+// usual returns the arguments for what people type because other programs have it: --version, -v, and help.
+func usual(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "--version" || args[0] == "-v":
+		return append([]string{"version"}, args[1:]...)
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
+}
+
+// printWords prints words, each on a line.
+func printWords(w *world, words []string) error {
+	page := &page{out: w.stdout}
+	for _, word := range words {
+		page.line("%s", word)
+	}
+	return page.err
 }
 
 // newParser returns the parser of the command line.
@@ -195,7 +228,6 @@ func groups() []kong.Group {
 		{Key: "series", Title: "Series:"},
 		{Key: "bulk", Title: "Many at once:"},
 		{Key: "outcome", Title: "Outcome:"},
-		{Key: "node", Title: "Node:"},
 		{Key: "load", Title: "Load:"},
 		{Key: "search", Title: "Search:"},
 		{Key: "measure", Title: "Measurement:"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -24,7 +23,11 @@ type migrateUp struct{ storeSettings }
 
 // Run applies what is missing, and says what that was.
 func (c *migrateUp) Run(ctx context.Context, w *world) (err error) {
-	store, err := openForMigration(ctx, c.values)
+	target, err := c.values.Target()
+	if err != nil {
+		return err
+	}
+	store, err := target.OpenNow(ctx, answerTimeout)
 	if err != nil {
 		return err
 	}
@@ -49,12 +52,7 @@ func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	if file := target.File(); file != "" {
-		if _, err := os.Stat(file); err != nil {
-			return fmt.Errorf("look at %s: %w", target.String(), errors.Unwrap(err))
-		}
-	}
-	store, err := openForMigration(ctx, c.values)
+	store, err := target.OpenAny(ctx, answerTimeout)
 	if err != nil {
 		return err
 	}
@@ -108,20 +106,4 @@ func (c *migratePrint) Run(w *world) error {
 		return err
 	}
 	return migrations.Print(w.stdout, dialect)
-}
-
-// openForMigration opens a store that must answer now.
-func openForMigration(ctx context.Context, settings *service.Settings) (*service.Store, error) {
-	target, err := settings.Target()
-	if err != nil {
-		return nil, err
-	}
-	store, err := target.Open(ctx, answerTimeout)
-	if err != nil {
-		return nil, err
-	}
-	if answered, err := store.Check(ctx); !answered {
-		return nil, errors.Join(fmt.Errorf("reach the store %s: %s", target.String(), oneLine(err)), store.Close())
-	}
-	return store, nil
 }

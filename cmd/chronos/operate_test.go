@@ -78,7 +78,7 @@ func TestOperate(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "chronos.db")
 	d := &deployment{[]string{"--brokers", address, "--store", store}}
 	other := &deployment{append([]string{"--group", "other"}, d.settings...)}
-	d.does(t, 1, `^chronos: the database schema is empty, .* run "chronos migrate up"`, "bind")
+	d.does(t, 1, `^chronos: there is no store sqlite:\S+: no such file or directory; "chronos migrate up"`, "bind")
 	if got := run(t, "", "migrate", "up", "--store", store); got.code != 0 {
 		t.Fatal(got.stderr)
 	}
@@ -247,6 +247,6 @@ func TestOperateOnWrongTarget(t *testing.T) {
 		"rewind --topic chronos.in --partition 7 --to-earliest")
 	d.does(t, 2, `^chronos: partition 0 of chronos\.in is at 1: a rewind to 5 would skip records, and only goes back`,
 		"rewind --topic chronos.in --to-offset 5")
-	d.does(t, 1, `^chronos: reach Kafka at 127\.0\.0\.1:1: .*connection refused.*\n$`,
+	d.does(t, 1, `^chronos: reach Kafka at 127\.0\.0\.1:1: it refuses connections: .*\n$`,
 		"bind", "--brokers", "127.0.0.1:1")
 }

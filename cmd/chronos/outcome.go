@@ -80,9 +80,12 @@ func (o *outcome) isOf(r *kgo.Record) bool {
 
 // sentence says what the outcome means.
 func (o *outcome) sentence() string {
-	text, at := o.Outcome, o.Deadline
-	if o.Opens != "" {
-		at = o.Opens + ", when its lane opens"
+	text, at := o.Outcome, "at "+o.Deadline
+	switch {
+	case o.Opens != "":
+		at = "at " + o.Opens + ", when its lane opens"
+	case o.longPast() && o.Outcome != node.TooLate.String():
+		at = "now: its deadline, " + o.Deadline + ", has passed"
 	}
 	switch o.Outcome {
 	case node.Cancelled.String():
@@ -94,29 +97,29 @@ func (o *outcome) sentence() string {
 	case node.Stopped.String():
 		text = fmt.Sprintf("no occurrence comes after %d, which may have come out, or may yet", o.Sequence)
 	case node.Rescheduled.String():
-		text = "it comes out at " + at
+		text = "it comes out " + at
 		if o.FormerDeadline != "" {
 			text += ", and no longer at " + o.FormerDeadline
 		}
 	case node.Replaced.String():
-		text = "the new message comes out at " + at
+		text = "the new message comes out " + at
 	case node.Scheduled.String():
-		text = "it comes out at " + at
+		text = "it comes out " + at
 		if o.Action == node.Replace.String() {
 			text = "there was nothing to replace; " + text
 		}
 	case node.Duplicate.String():
-		text = "a message with this id waits already, and comes out at " + at + "; this one does not"
+		text = "a message with this id waits already, and comes out " + at + "; this one does not"
 	case node.FiredNow.String():
 		text = "it comes out now"
 		if o.Opens != "" {
-			text = "it comes out at " + at
+			text = "it comes out " + at
 		}
 		if o.FormerDeadline != "" {
 			text += "; it was due at " + o.FormerDeadline
 		}
 	case node.TooLate.String():
-		text = "it comes out as it is, if it has not come out just now; it is due at " + at
+		text = "it comes out as it is, if it has not come out just now; it is due " + at
 	case node.NotFound.String():
 		text = fmt.Sprintf("no message with this id waits: it has come out, never came in, or is in another partition "+
 			"than %d of %s (see --partitioner)", o.Partition, o.Topic)
@@ -127,6 +130,13 @@ func (o *outcome) sentence() string {
 		text += "; what it has replaced may have come out, or may yet"
 	}
 	return text
+}
+
+// longPast reports whether the deadline had passed long before the record was taken in, so that nobody waits for it.
+func (o *outcome) longPast() bool {
+	due, err := node.ParseDeadline([]byte(o.Deadline), node.EpochRejected)
+	taken, also := node.ParseDeadline([]byte(o.At), node.EpochRejected)
+	return err == nil && also == nil && taken.Sub(due) > time.Minute
 }
 
 // outcomeError is an outcome that is no success. It has been printed.

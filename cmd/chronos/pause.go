@@ -36,7 +36,7 @@ func (c *pauseCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := c.open(ctx)
+	a, err := c.open(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (c *resumeCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := c.open(ctx)
+	a, err := c.open(ctx, w)
 	if err != nil {
 		return err
 	}

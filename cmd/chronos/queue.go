@@ -70,7 +70,7 @@ func given(text string) *string {
 func tell[T any](
 	ctx context.Context, w *world, f *askFlags, method, path string, body any, show func(*page, *T),
 ) (err error) {
-	a, err := f.open(ctx)
+	a, err := f.open(ctx, w)
 	if err != nil {
 		return err
 	}

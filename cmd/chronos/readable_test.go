@@ -153,3 +153,25 @@ func TestPrintable(t *testing.T) {
 		}
 	}
 }
+
+// TestTailIsNotEarly prints a message that came at its deadline, which has microseconds: the timestamps of Kafka have
+// none. What tells of a message has no lateness of its own.
+func TestTailIsNotEarly(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	deadline := kgo.RecordHeader{Key: "chronosDeadline", Value: []byte("2030-01-02T03:04:05.000400Z")}
+	for _, c := range []struct {
+		headers []kgo.RecordHeader
+		want    string
+	}{
+		{[]kgo.RecordHeader{deadline}, "  0.0 ms late  "},
+		{[]kgo.RecordHeader{deadline, {Key: "chronosOutcome", Value: []byte("scheduled")}}, "  -  "},
+		{[]kgo.RecordHeader{{Key: "chronosReason", Value: []byte("expired")}, deadline}, "  -  "},
+	} {
+		var out strings.Builder
+		err := chronos.PrintRecord(&out, &kgo.Record{Timestamp: at, Headers: c.headers}, chronos.LongestField)
+		if err != nil || !strings.Contains(out.String(), c.want) {
+			t.Errorf("it is printed (%v) as %s, want %q", err, out.String(), c.want)
+		}
+	}
+}

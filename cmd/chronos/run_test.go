@@ -276,7 +276,8 @@ func TestMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chronos.db")
 	store := "sqlite:" + path
 	missing := run(t, "", "migrate", "status", "--store", store)
-	want := "chronos: look at " + store + ": no such file or directory\n"
+	want := "chronos: there is no store " + store + ": no such file or directory; \"chronos migrate up\" " +
+		"makes a new one\n"
 	if missing.code != 1 || missing.stderr != want {
 		t.Errorf("status without a file: exit code %d, %q, want %q", missing.code, missing.stderr, want)
 	}

@@ -113,7 +113,7 @@ func TestSecureConnections(t *testing.T) {
 		wrong       []string
 		explanation string // of the error without
 	}{
-		"TLS":           {[]kfake.Opt{kfake.TLS(oneWay)}, trust, []string{"--tls"}, "unknown authority"},
+		"TLS":           {[]kfake.Opt{kfake.TLS(oneWay)}, trust, []string{"--tls"}, "not trusted here"},
 		"TLS, not used": {[]kfake.Opt{kfake.TLS(oneWay)}, trust, nil, hangUp},
 		"mutual TLS":    {[]kfake.Opt{kfake.TLS(mutual)}, identity, trust, "certificate required"},
 		"PLAIN":         {password("PLAIN"), login("PLAIN", "right"), login("PLAIN", "wrong"), hangUp},

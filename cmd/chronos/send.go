@@ -16,6 +16,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/calendar"
+	"chronos/node/callback"
 	"chronos/node/service"
 )
 
@@ -46,7 +47,7 @@ type whenFlags struct {
 // placeFlags say where an instruction goes.
 type placeFlags struct {
 	Key      *text  `group:"message" placeholder:"KEY" help:"Its key. Default none, which is not an empty one."`
-	Topic    string `group:"message" default:"chronos.in" help:"Input topic."`
+	Topic    string `group:"message" placeholder:"TOPIC" help:"Input topic. Default that of the settings."`
 	TopicOut *text  `group:"message" placeholder:"TOPIC" help:"Output topic or callback lane, out of --targets."`
 
 	partitionFlags
@@ -84,6 +85,10 @@ func (f *callFlags) callHeaders(topicOut *text) ([]kgo.RecordHeader, error) {
 		return nil, usagef("--url is %s: it must begin with http:// or https://", shown(string(*f.URL)))
 	}
 	headers := []kgo.RecordHeader{{Key: node.HeaderURL, Value: []byte(*f.URL)}}
+	if f.Method != nil && !slices.Contains(callback.Methods(), string(*f.Method)) {
+		return nil, usagef("--method is %s: it must be one of %s", shown(string(*f.Method)),
+			strings.Join(callback.Methods(), ", "))
+	}
 	if f.Method != nil {
 		headers = append(headers, kgo.RecordHeader{Key: node.HeaderMethod, Value: []byte(*f.Method)})
 	}
@@ -127,6 +132,9 @@ func (f *repeatFlags) seriesHeaders() ([]kgo.RecordHeader, error) {
 		case f.Repeat == nil:
 			return nil, usagef("--%s is set, and --repeat is not: it must say how often the message comes", flag.name)
 		case flag.word != nil:
+			if flag.header == node.HeaderRepeatZone {
+				*flag.value = text(calendar.ZoneName(string(*flag.value)))
+			}
 			*flag.word = string(*flag.value)
 		default:
 			until, err := instant(flag.name, string(*flag.value))
@@ -168,8 +176,10 @@ func (c *sendCommand) Help() string {
     chronos send --delay 10m --not-after 2030-01-31T10:00:00Z --topic-out mails --confirm 'hello'
     chronos send --in 5s --url https://example.com/hooks/17 --header content-type=application/json '{"order":1}'
 
-With --confirm the exit code is 0 if the message is scheduled, and 1 if it is not: it was rejected, or a message with
-its id waits already.`
+What nodes would reject is refused before it is sent, as far as that can be seen: by what holds for all nodes, and by
+the routes and limits in the settings, such as those of --config. Beyond that nodes decide when they read the
+record. With --confirm the command waits for that: the exit code is 0 if the message is scheduled, and 1 if it is not,
+since it was rejected, or a message with its id waits already.`
 }
 
 // deadlineForm is how a deadline is written: UTC, in microseconds, which is what a store keeps.

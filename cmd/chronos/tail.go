@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,9 +20,9 @@ import (
 
 // tailCommand prints what arrives on a topic.
 type tailCommand struct {
-	Topic     string `default:"chronos.out" help:"Topic to follow."`
+	Topic     string `placeholder:"TOPIC" help:"Topic to follow. Default the output topic of the settings."`
 	FromStart bool   `help:"Begin with what is there already. Without it, with what comes from now on."`
-	Count     int    `placeholder:"N" help:"Stop after that many messages."`
+	Count     *int   `placeholder:"N" help:"Stop after that many messages."`
 	Whole     bool   `help:"Print long values whole. Without it, what is beyond 4 KiB is left out."`
 
 	clientSettings
@@ -39,8 +40,12 @@ chronosDeadline off unless it is told --relay-headers chronosDeadline; "chronos 
 
 // Run prints messages until there have been enough, or ctx is done.
 func (c *tailCommand) Run(ctx context.Context, w *world) error {
-	if c.Count < 0 {
-		return usagef("--count is %d: it must be 1 or more", c.Count)
+	if c.Count != nil && *c.Count < 1 {
+		return usagef("--count is %d: it must be 1 or more", *c.Count)
+	}
+	var err error
+	if c.Topic, err = c.values.Output(c.Topic); err != nil {
+		return err
 	}
 	client, err := connect(ctx, c.values)
 	if err != nil {
@@ -75,7 +80,7 @@ func (c *tailCommand) offsets(ctx context.Context, client *kgo.Client) (map[int3
 	}
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && len(listed[c.Topic]) == 0:
-		return nil, fmt.Errorf("topic %s does not exist; --topic names another one, and "+
+		return nil, notFoundf("topic %s does not exist; --topic names another one, and "+
 			"\"chronos run --create-topics\" creates those that it uses", c.Topic)
 	case err != nil:
 		return nil, fmt.Errorf("look up where topic %s ends: %w", c.Topic, err)
@@ -104,7 +109,7 @@ func (c *tailCommand) follow(ctx context.Context, client *kgo.Client, w *world) 
 			if err := printRecord(w.stdout, records.Next(), limit); err != nil {
 				return err
 			}
-			if printed++; printed == c.Count {
+			if printed++; c.Count != nil && printed == *c.Count {
 				return nil
 			}
 		}
@@ -126,13 +131,33 @@ func printRecord(out io.Writer, r *kgo.Record, limit int) error {
 			continue
 		}
 		if deadline, err := node.ParseDeadline(node.HeaderText(h.Value), node.EpochRejected); err == nil {
-			late = lateness(r.Timestamp.Sub(deadline))
+			late = lateness(since(r.Timestamp, deadline))
 		}
+	}
+	if isAbout(r) {
+		late = "-"
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  key=%s  headers=[%s]  %s\n",
 		r.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z"), late,
 		cut(r.Key, limit, readableWord), strings.Join(headers, " "), cut(r.Value, limit, readable))
 	return err
+}
+
+// since returns how long after a deadline a timestamp of Kafka is. It has milliseconds only, and the deadline may have
+// more: what is earlier by less than one came at its deadline.
+func since(timestamp, deadline time.Time) time.Duration {
+	if d := timestamp.Sub(deadline); d >= 0 || d <= -time.Millisecond {
+		return d
+	}
+	return 0
+}
+
+// isAbout reports whether a record tells of a message, as an outcome and a dead letter do: the deadline in it is that
+// of the message, and not of the record.
+func isAbout(r *kgo.Record) bool {
+	return slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool {
+		return h.Key == node.HeaderOutcome || h.Key == node.HeaderReason
+	})
 }
 
 // cut shows bytes to a person, and says what it leaves out beyond limit of them. It does not cut a letter in two.

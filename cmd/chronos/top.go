@@ -33,7 +33,7 @@ func (c *topCommand) Run(ctx context.Context, w *world) (err error) {
 	if c.Every < 500*time.Millisecond {
 		return usagef("--every is %v: it must be 500ms or more", c.Every)
 	}
-	a, err := c.open(ctx)
+	a, err := c.open(ctx, w)
 	if err != nil {
 		return err
 	}

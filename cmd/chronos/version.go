@@ -10,10 +10,20 @@ import (
 var version string
 
 // versionCommand prints the version.
-type versionCommand struct{}
+type versionCommand struct {
+	Output string `short:"o" enum:"line,json" default:"line" placeholder:"FORM" help:"line, for people, or json."`
+}
 
-// Run prints one line.
+// Run prints one line, or the same as JSON.
 func (c *versionCommand) Run(w *world) error {
+	if c.Output == "json" {
+		return printJSON(w.stdout, struct {
+			Version string `json:"version"`
+			Go      string `json:"go"`
+			OS      string `json:"os"`
+			Arch    string `json:"arch"`
+		}{currentVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH})
+	}
 	_, err := fmt.Fprintf(w.stdout, "chronos %s (%s, %s/%s)\n",
 		currentVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err

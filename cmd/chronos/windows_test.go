@@ -131,7 +131,7 @@ func TestAskStoreWithWindows(t *testing.T) {
 	if err := errors.Join(err, store.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for window, shown := range map[string]string{"always": "1 shown", "never": "0 shown"} {
+	for window, shown := range map[string]string{"always": "1 shown", "never": "There are none"} {
 		config := writeFile(t, "c.yaml", "routes:\n  - {input: in, output: out, window: "+window+"}\n")
 		says(t, 0, shown, "list", "--state", "overdue", "--store", "sqlite:"+file, "--config", config)
 	}

@@ -66,8 +66,7 @@ type API struct {
 	// History is what the node has fired lately; nil where no node tells.
 	History *History
 
-	// Explain says in a sentence why the store has not answered; nil for whoever asks at a terminal of their own, and
-	// is told the error as it is.
+	// Explain says in a sentence why the store has not answered; nil to tell the error as it is.
 	Explain func(error) string
 
 	// Now is the clock that deadlines are compared with; nil for the wall clock.

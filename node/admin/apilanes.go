@@ -14,8 +14,16 @@ import (
 // Count is a number of messages.
 type Count struct {
 	N         int  `json:"n"`
-	Estimated bool `json:"estimated,omitempty" doc:"There are more than 10,000, and n is about how many."`
+	Estimated bool `json:"estimated,omitempty" doc:"There are more than 10,000. n were counted, and there are more."`
 	Unknown   bool `json:"unknown,omitempty" doc:"The look at them took too long."`
+
+	ByStatistics bool `json:"by_statistics,omitempty" doc:"n is about what the statistics of the database expect."`
+}
+
+// String returns the count for a person, see outlook.Count.
+func (c Count) String() string {
+	count := outlook.Count(c)
+	return count.String()
 }
 
 // Lane is what waits on a lane.

@@ -104,13 +104,8 @@ func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pau
 		request.By = callerOf(ctx).Name()
 	}
 	if lane != node.Intake && !a.serves(lane) {
-		stored, err := a.Store.Parts(ctx)
-		if err != nil {
+		if err := a.waits(ctx, lane); err != nil {
 			return Pause{}, err
-		}
-		if !slices.Contains(node.LanesOf(stored), lane) {
-			return Pause{}, huma.Error404NotFound("there is no lane " + lane + ": no route of this node has it, and " +
-				"nothing waits there")
 		}
 	}
 	p, err := a.Store.Pause(ctx, node.Pause{Lane: lane, By: request.By, Why: request.Reason})
@@ -121,6 +116,22 @@ func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pau
 	return *pauseOf(p), nil
 }
 
+// waits returns an error unless something waits on a lane: there is none of that name then, as far as can be told by
+// who does not serve it.
+func (a *API) waits(ctx context.Context, lane string) error {
+	stored, err := a.Store.Parts(ctx)
+	switch {
+	case err != nil:
+		return err
+	case slices.Contains(node.LanesOf(stored), lane):
+		return nil
+	case len(a.Lanes) == 0:
+		return huma.Error404NotFound("there is no lane " + lane + " in the store: nothing waits there, and it is not " +
+			"paused")
+	}
+	return huma.Error404NotFound("there is no lane " + lane + ": no route of this node has it, and nothing waits there")
+}
+
 func (a *API) resume(ctx context.Context, lane, by string) (Resumed, error) {
 	if by == "" {
 		by = callerOf(ctx).Name()
@@ -128,6 +139,13 @@ func (a *API) resume(ctx context.Context, lane, by string) (Resumed, error) {
 	was, err := a.Store.Resume(ctx, lane)
 	if err != nil {
 		return Resumed{}, err
+	}
+	// What was paused is there, whatever it is. A name that nothing has is a mistake: the lane that was meant stays
+	// paused.
+	if !was && lane != node.Intake && (len(a.Lanes) == 0 || !a.serves(lane)) {
+		if err := a.waits(ctx, lane); err != nil {
+			return Resumed{}, err
+		}
 	}
 	a.audit(ctx, "resume", lane, by, "")
 	closed, opens := a.closedAt(lane, a.now())

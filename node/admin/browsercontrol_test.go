@@ -178,7 +178,8 @@ func TestPageTellsOfOutages(t *testing.T) {
 	kafka.Lanes = []string{"out", "http:calls"}
 	kafka.Problems = func() []admin.Problem {
 		return []admin.Problem{{
-			What: "Kafka", Says: "Kafka has not answered", Since: out.Since, Cause: "no broker answers", Effect: "All waits.",
+			What: "Kafka", Says: "Kafka has not answered", Since: out.Since, Cause: "no broker answers",
+			Effect: "All waits.",
 		}}
 	}
 	instead.Store(new(kafka.Handler()))

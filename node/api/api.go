@@ -275,7 +275,7 @@ func (c *colons) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Allow", c.allowed(r))
 			}
 			newProblem(told.status, codeNotFound, "there is nothing at that path, or not for "+r.Method+
-				": see /openapi.json").write(w)
+				": see /openapi.json; what operators ask is answered at admin-listen").write(w)
 			return
 		}
 	}

@@ -46,6 +46,15 @@ func zone(name string) (*time.Location, *SeriesError) {
 	return found, nil
 }
 
+// ZoneName returns the name of a time zone as the database has it, for somebody who wrote it in other letters; the name
+// as it is if there is none.
+func ZoneName(name string) string {
+	if _, canonical, why := windowZone(name); why == "" && strings.Contains(name, "/") {
+		return canonical
+	}
+	return name
+}
+
 // foreign reports whether a name is of something else that lies about in a machine's database: its own zone, and
 // copies of all zones, those under right/ with leap seconds counted.
 func foreign(name string) bool {

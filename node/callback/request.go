@@ -31,8 +31,8 @@ const (
 	headerNumber   = "X-Sequence-Number" // the same for those who are used to Metaswitch's Chronos
 )
 
-// methods are the methods that a message may ask for.
-func methods() []string {
+// Methods returns the methods that a message may ask for.
+func Methods() []string {
 	return []string{
 		http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet, http.MethodHead,
 	}
@@ -115,9 +115,9 @@ func (l *lane) request(ctx context.Context, record *node.Record, h headers, agen
 	if method == "" {
 		method = http.MethodPost
 	}
-	if !slices.Contains(methods(), method) {
+	if !slices.Contains(Methods(), method) {
 		return nil, fmt.Errorf("the header %s is %.20q: it must be one of %s", node.HeaderMethod, method,
-			strings.Join(methods(), ", "))
+			strings.Join(Methods(), ", "))
 	}
 	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(record.Value))
 	if err != nil {

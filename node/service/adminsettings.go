@@ -17,7 +17,8 @@ const adminOff = "off"
 func adminRows() []Setting {
 	rows := []Setting{
 		{
-			Name: "admin-listen", Commands: Run | Dev | Probe | Examine, PlaceHolder: "HOST:PORT", Default: adminOff,
+			Name: "admin-listen", Commands: Run | Dev | Probe | Examine, Reads: Ask | Cancel,
+			PlaceHolder: "HOST:PORT", Default: adminOff,
 			DevDefault: DefaultAdmin + ", or a free port if that is taken",
 			Help: "Address to serve metrics and health on; off for none. Port 0 takes a free one. Addresses that " +
 				"other machines reach need admin-token-file.",
@@ -31,14 +32,16 @@ func adminRows() []Setting {
 			},
 		},
 		{
-			Name: "admin-token-file", Commands: Run | Examine, PlaceHolder: "FILE", field: "TokenFile",
+			Name: "admin-token-file", Commands: Run | Examine, Reads: Ask | Cancel,
+			PlaceHolder: "FILE", field: "TokenFile",
 			Help: "File with the token that the API asks for, as Authorization: Bearer TOKEN; or with several, each " +
 				"on a line with a name and rights before it: NAME RIGHTS TOKEN, such as \"ann read,control " +
 				"7Gq...\". Read again when it changes. Metrics and probes need none.",
 			value: func(s *Settings) *Value { return &s.adminTokenFile },
 		},
 		{
-			Name: "admin-tls-cert", Commands: Run | Probe | Examine, PlaceHolder: "FILE", field: "CertFile",
+			Name: "admin-tls-cert", Commands: Run | Probe | Examine, Reads: Ask | Cancel,
+			PlaceHolder: "FILE", field: "CertFile",
 			Help: "PEM file with the certificate of the listener, which then speaks HTTPS; read again when it " +
 				"changes.",
 			value: func(s *Settings) *Value { return &s.adminTLSCert },
@@ -106,14 +109,3 @@ func (s *Settings) rights(rights *admin.Rights, all bool) (err error) {
 
 // AdminIsSet reports whether somebody has said where to listen.
 func (s *Settings) AdminIsSet() bool { return s.adminListen.IsSet }
-
-// Certificate returns the file with the certificate of the listener; "" for none.
-func (s *Settings) Certificate() string { return s.adminTLSCert.Text }
-
-// AdminAddress returns the address of the listener to ask; an error if it says none.
-func (s *Settings) AdminAddress() (string, error) {
-	if listen := s.adminListen.or(adminOff); listen != adminOff {
-		return listen, nil
-	}
-	return "", Usagef("%s is off: name the address that the node listens on", s.adminListen.Origin)
-}

@@ -47,7 +47,10 @@ func (s *Store) API(lanes []string, rights admin.Rights) *admin.API {
 	if shows == nil || tells == nil {
 		return nil
 	}
-	api := &admin.API{Store: shows, Outlook: tells, Taker: s.Store, Lanes: lanes, Rights: rights}
+	api := &admin.API{
+		Store: shows, Outlook: tells, Taker: s.Store, Lanes: lanes, Rights: rights,
+		Explain: func(err error) string { return "the store has not answered: " + CauseHere(err) },
+	}
 	if queues, is := s.Store.(queue.Store); is {
 		api.Queues = &desk.Desk{Store: queues, Base: unknownBase}
 	}

@@ -106,5 +106,8 @@ func saidByNetwork(err error) string {
 		errors.As(err, &network) && network.Timeout():
 		return "it does not answer in time"
 	}
-	return "the log of the node has the error"
+	return inLog
 }
+
+// inLog is what saidByNetwork says of an error that it does not know.
+const inLog = "the log of the node has the error"

@@ -38,13 +38,10 @@ func (t *Target) OpenMove(
 	if options.OtherInput || options.Placing != journal.PlaceSame {
 		return nil, nil, Usagef("--other-input and --place are for a journal in Kafka, and %s is none", t.String())
 	}
-	if store, err = t.Open(ctx, limit); err != nil {
+	if store, err = t.OpenThere(ctx, limit); err != nil {
 		return nil, nil, err
 	}
-	if _, err = store.Check(ctx); err == nil {
-		mover, err = store.Mover()
-	}
-	if err != nil {
+	if mover, err = store.Mover(); err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	return store, mover, nil
@@ -72,14 +69,14 @@ func (j *Journal) openMove(ctx context.Context, options MoveOptions) (store *Sto
 	defer cancel()
 	topic, problems, err := store.journal.look(limited)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reach the journal %s: %s", j.Topic, oneLine(err))
+		return nil, nil, fmt.Errorf("reach the journal %s: %s", j.Topic, CauseHere(err))
 	}
 	if len(problems) > 0 && (options.Fill || topic.Partitions == 0) {
 		return nil, nil, &JournalError{j.Topic, problems[0]}
 	}
 	id, cluster, err := store.journal.ledger.Identify(limited, j.Input)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look up the input topic %s: %s", j.Input, oneLine(err))
+		return nil, nil, fmt.Errorf("look up the input topic %s: %s", j.Input, CauseHere(err))
 	}
 	dir, err := os.MkdirTemp("", "chronos-move-")
 	if err != nil {

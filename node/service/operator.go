@@ -36,7 +36,7 @@ func OpenOperator(ctx context.Context, config Config) (_ *Operator, err error) {
 		return nil, Usagef("%s is a journal in Kafka, which belongs to its input topic and the first consumer group "+
 			"that has used it: it can be neither bound to others nor rewound", config.Store.String())
 	}
-	if o.store, err = config.Store.Open(ctx, AnswerTimeout); err != nil {
+	if o.store, err = config.Store.OpenThere(ctx, AnswerTimeout); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -44,23 +44,13 @@ func OpenOperator(ctx context.Context, config Config) (_ *Operator, err error) {
 			err = errors.Join(err, o.Close())
 		}
 	}()
-	answered, err := o.store.Check(ctx)
-	if !answered {
-		if sentence := remedy(err); sentence != "" {
-			return nil, fmt.Errorf("reach the store %s: %s", config.Store.String(), sentence)
-		}
-		return nil, fmt.Errorf("reach the store %s: %s", config.Store.String(), oneLine(err))
-	}
-	if err != nil {
-		return nil, err
-	}
 	if o.admin, err = kafka.NewAdmin(config.Kafka); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, AnswerTimeout)
 	defer cancel()
 	if o.cluster, err = o.admin.ClusterID(limited); err != nil {
-		return nil, fmt.Errorf("reach Kafka at %s: %s", strings.Join(config.Kafka.Brokers, ", "), oneLine(err))
+		return nil, fmt.Errorf("reach Kafka at %s: %s", strings.Join(config.Kafka.Brokers, ", "), CauseHere(err))
 	}
 	return o, nil
 }

@@ -222,8 +222,7 @@ func (r *Reporter) sayOverdue(late []outlook.Lane, now time.Time) {
 	var lanes, partitions, why []string
 	for i := range late {
 		lane := &late[i]
-		total.N += lane.Overdue.N
-		total.Estimated = total.Estimated || lane.Overdue.Estimated
+		total.Add(lane.Overdue)
 		if lane.Oldest.Before(oldest) {
 			oldest = lane.Oldest
 		}
@@ -513,8 +512,7 @@ func (r *Reporter) waits(lane string) []slog.Attr {
 			{&minute, &one.Within[0]},
 			{&hour, &one.Within[2]},
 		} {
-			add.to.N += add.of.N
-			add.to.Estimated = add.to.Estimated || add.of.Estimated
+			add.to.Add(*add.of)
 		}
 	}
 	text := fmt.Sprintf("%s overdue, %s due within a minute, %s within an hour (as seen %v ago)",
@@ -527,12 +525,8 @@ func amount(c outlook.Count) string {
 	switch {
 	case c.Unknown:
 		return "an unknown number of"
-	case c.Estimated && c.N <= outlook.Limit:
-		return "10,000+"
-	case c.Estimated:
-		return fmt.Sprintf("about %d", c.N)
 	default:
-		return fmt.Sprint(c.N)
+		return c.String()
 	}
 }
 

@@ -213,7 +213,7 @@ func TestOutageSaysWhatWaits(t *testing.T) {
 		pass(5 * time.Second)
 		j.Observe(storeFailed)
 		j.expect(t, downLine+
-			` waits="0 overdue, 7 due within a minute, about 12000 within an hour (as seen 5s ago)"`)
+			` waits="0 overdue, 7 due within a minute, 12,000+ within an hour (as seen 5s ago)"`)
 	})
 }
 

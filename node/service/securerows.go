@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"chronos/node"
 	"chronos/node/broker/kafka"
@@ -101,6 +102,9 @@ func limitRows() []Setting {
 	}
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "limits", Run
+		if strings.HasPrefix(rows[i].Name, "max-") { // send refuses what nodes would reject
+			rows[i].Reads = Submit | Client
+		}
 	}
 	return rows
 }

@@ -36,6 +36,7 @@ type Settings struct {
 	logLevel, logFormat                                          Value
 	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
 	adminAllow                                                   Value
+	admin, tokenFile, adminCA                                    Value
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
 	apiMaxBytes, apiRate, apiWaiting, requestSecretFile          Value
 	compat, metaswitchListen                                     Value
@@ -199,7 +200,7 @@ func Read(command Command, flags map[string]Value, environ []string) (*Settings,
 		return nil, err
 	}
 	s := &Settings{keeper: new(credential.Keeper)}
-	rows := Table(command)
+	rows := readBy(command)
 	for i := range rows {
 		row := &rows[i]
 		v := row.value(s)

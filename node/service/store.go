@@ -1,10 +1,13 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -194,6 +197,67 @@ func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) 
 		}
 		return db, db.Close, nil
 	}}, nil
+}
+
+// OpenNow opens the store for a person who waits: it must answer now, whatever its schema is. A file of SQLite is made
+// if there is none. The caller closes the store.
+func (t *Target) OpenNow(ctx context.Context, limit time.Duration) (*Store, error) {
+	store, _, err := t.openNow(ctx, limit)
+	return store, err
+}
+
+// OpenAny is OpenNow for somebody who looks: a file must be there.
+func (t *Target) OpenAny(ctx context.Context, limit time.Duration) (*Store, error) {
+	if err := t.exists(); err != nil {
+		return nil, err
+	}
+	return t.OpenNow(ctx, limit)
+}
+
+// OpenThere is OpenAny for a store that must have the schema that this program needs.
+func (t *Target) OpenThere(ctx context.Context, limit time.Duration) (*Store, error) {
+	if err := t.exists(); err != nil {
+		return nil, err
+	}
+	store, schema, err := t.openNow(ctx, limit)
+	if err == nil && schema != nil {
+		return nil, errors.Join(schema, store.Close())
+	}
+	return store, err
+}
+
+// openNow opens the store, and returns what is wrong with its schema.
+func (t *Target) openNow(ctx context.Context, limit time.Duration) (store *Store, schema, err error) {
+	if store, err = t.Open(ctx, limit); err != nil {
+		return nil, nil, err
+	}
+	answered, err := store.Check(ctx)
+	if !answered {
+		err = fmt.Errorf("reach the store %s: %s", t.String(), CauseHere(err))
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return store, err, nil
+}
+
+// exists returns an error if the store is a file that is not there: to look at it would make one.
+func (t *Target) exists() error {
+	if t.sqlite == "" {
+		return nil
+	}
+	if _, err := os.Stat(t.sqlite); err != nil {
+		return fmt.Errorf("there is no store %s: %w; \"chronos migrate up\" makes a new one", t.String(),
+			cmp.Or(errors.Unwrap(err), err))
+	}
+	return nil
+}
+
+// CauseHere says in words why a call to Kafka or to a store failed, for a person whose own command has failed: what is
+// not known is shown as it is, since there is no log that has more.
+func CauseHere(err error) string {
+	if text := cause(err); text != inLog {
+		return text
+	}
+	return oneLine(err)
 }
 
 // Close closes the store.

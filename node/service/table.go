@@ -85,6 +85,9 @@ type Setting struct {
 	Group    string // the heading that it stands under: the key of one of Groups; "" for none
 	Commands Command
 
+	// Reads are commands that take it from the environment and the file as the nodes do, and have no flag for it.
+	Reads Command
+
 	PlaceHolder string // what its value is to a person, such as TIME
 	Help        string // what it does, in full sentences, without its default
 	Default     string // what it is where nobody sets it; "" for nothing, or for what Help says
@@ -135,6 +138,7 @@ func Groups() []Group {
 		{"timing", "Timing"},
 		{"logging", "Logging"},
 		{"admin", "Metrics and health"},
+		{"node", "Node"},
 		{"api", "HTTP API"},
 		{"metaswitch", "The interface of Metaswitch's Chronos"},
 		{"queues", "Queues"},
@@ -163,9 +167,17 @@ func (s *Setting) Describe(command Command) string {
 
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
-	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows(), apiRows(), metaswitchRows(), queueRows()),
-		func(s Setting) bool { return s.Commands&commands == 0 })
+	return slices.DeleteFunc(allRows(), func(s Setting) bool { return s.Commands&commands == 0 })
+}
+
+// readBy returns the settings that some commands read: those of Table, and those that they have no flags for.
+func readBy(commands Command) []Setting {
+	return slices.DeleteFunc(allRows(), func(s Setting) bool { return (s.Commands|s.Reads)&commands == 0 })
+}
+
+func allRows() []Setting {
+	return slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(), logRows(),
+		adminRows(), askRows(), apiRows(), metaswitchRows(), queueRows())
 }
 
 func general() []Setting {
@@ -389,12 +401,21 @@ func topicRows() []Setting {
 		if rows[i].form.topic || rows[i].form.topics { // which topics there are
 			rows[i].Commands |= Operate
 		}
-		rows[i].Commands |= map[string]Command{
-			"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev, "compression": Operate,
-			"epoch-deadlines": Dev,
-		}[rows[i].Name]
+		rows[i].sharedTopic()
 	}
 	return rows
+}
+
+// sharedTopic adds the commands that take a setting of topics besides nodes.
+func (s *Setting) sharedTopic() {
+	s.Commands |= map[string]Command{
+		"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev, "compression": Operate,
+		"epoch-deadlines": Dev,
+	}[s.Name]
+	s.Reads = map[string]Command{
+		"input-topic": Submit | Cancel | Client, "output-topic": Submit | Cancel | Client,
+		"targets": Submit | Cancel | Client, "dead-letter-topic": Client, "epoch-deadlines": Submit | Client,
+	}[s.Name]
 }
 
 func timingRows() []Setting {

@@ -85,7 +85,7 @@ export const messageLink = (id, where = "") => el("a", { href: "#/messages/" + e
 /** clocks has how much the clock of the node, and that of the store, is ahead of this machine's. */
 export const clocks = { ahead: 0, storeAhead: 0 };
 
-export const count = (c) => c.unknown ? "?" : (c.estimated ? "~" : "") + c.n.toLocaleString("en");
+export const count = (c) => c.unknown ? "?" : (c.by_statistics ? "~" : "") + c.n.toLocaleString("en") + (c.estimated && !c.by_statistics ? "+" : "");
 export const plural = (c, one, many = one + "s") => count(c) + " " + (c.n === 1 && !c.unknown ? one : many);
 
 /** Says how long something is, with two units where one is too coarse. */

@@ -393,7 +393,7 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 var errGone = fmt.Errorf("%w: it is not in the journal any more", node.MessageGone)
 
 // Fire publishes records and settles the messages that they are of, each together with its record or not at all. It
-// returns what became of each, as node.Sink does, and how those without an error are settled. ErrUnsent says that
+// returns what became of each, as node.Sink does, and how those without an error are settled. NotSent says that
 // nothing has come out; an unknown outcome that the partition is lost: its journal has the answer for the next owner.
 func (s *Store) Fire(ctx context.Context, records []node.Record, next []node.Next) ([]node.Settled, []error) {
 	f := &firing{records, next, make([]node.Settled, len(next)), make([]error, len(next))}

@@ -2,12 +2,14 @@
 //
 // An Outlook must stay cheap whatever the store holds, because it is taken while messages fire, ten million of them
 // perhaps, and while the indexes begin with the dead entries of an hour. So nothing is counted beyond Limit: a
-// count that reaches it is an estimate, from the statistics of the database where it has any, and at least Limit. Each
+// count that reaches it is what the statistics of the database expect, where it has any that expect more, and otherwise
+// a floor. Each
 // look has a time limit of its own, and a look that runs into it leaves its part of the outlook unknown.
 package outlook
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -106,17 +108,40 @@ func (l *Lane) Estimated() bool {
 type Count struct {
 	N int
 
-	// Estimated says that there are more than Limit, and N is about how many, as far as the store can tell.
+	// Estimated says that there are more than Limit. N is how many were counted then, and there may be any number more,
+	// unless ByStatistics says that it is what the statistics of the database expect, which is more than was counted.
 	Estimated bool
 
 	// Unknown says that the look at them took too long.
 	Unknown bool
+
+	ByStatistics bool
+}
+
+// String returns the count for a person: 17, or 10,000+ for what was counted while there is more, or ~12,500 for what
+// the statistics of the database expect, or ? for what is unknown.
+func (c *Count) String() string {
+	text := fmt.Sprint(c.N)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	switch {
+	case c.Unknown:
+		return "?"
+	case c.ByStatistics:
+		return "~" + text
+	case c.Estimated:
+		return text + "+"
+	}
+	return text
 }
 
 // Add adds another number to c: what is estimated, or unknown, of one of them is so of both.
 func (c *Count) Add(o Count) {
 	c.N += o.N
+	// A number that was counted, beside one that is about right, is no floor any more.
 	c.Estimated, c.Unknown = c.Estimated || o.Estimated, c.Unknown || o.Unknown
+	c.ByStatistics = c.ByStatistics || o.ByStatistics
 }
 
 // Parked is what waits on a part of a lane that does not answer.

@@ -307,6 +307,8 @@ func (v *view) parked(ctx context.Context, lane *outlook.Lane) {
 		if counted := p.Waiting.N; counted >= most {
 			p.Waiting = v.estimate(ctx, node.Part{Lane: lane.Name, Name: p.Part}, earliest(), distant(), counted)
 			lane.Overdue.N, more = lane.Overdue.N+p.Waiting.N-counted, true
+			lane.Overdue.ByStatistics = lane.Overdue.ByStatistics || p.Waiting.ByStatistics
+			lane.Waiting.ByStatistics = lane.Waiting.ByStatistics || p.Waiting.ByStatistics
 		}
 		lane.Waiting.N += p.Waiting.N
 	}
@@ -378,12 +380,14 @@ func (v *view) estimate(ctx context.Context, at node.Part, from, until time.Time
 	if err := json.Unmarshal(text, &plans); err != nil || len(plans) == 0 {
 		return outlook.Count{N: counted, Estimated: true}
 	}
-	return outlook.Count{N: max(counted, int(plans[0].Plan.Rows)), Estimated: true}
+	expected := int(plans[0].Plan.Rows)
+	return outlook.Count{N: max(counted, expected), Estimated: true, ByStatistics: expected > counted}
 }
 
 // sum adds two counts.
 func sum(a, b outlook.Count) outlook.Count {
-	return outlook.Count{N: a.N + b.N, Estimated: a.Estimated || b.Estimated, Unknown: a.Unknown || b.Unknown}
+	a.Add(b)
+	return a
 }
 
 // distant is after everything that falls due.

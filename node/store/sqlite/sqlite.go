@@ -96,6 +96,14 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 	return s, nil
 }
 
+// InUseError says that another process has the file.
+type InUseError struct{ Path string }
+
+// Error returns the sentence.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("the file %s is in use by another process", e.Path)
+}
+
 // createPrivate creates the file for its owner alone, unless it is there: SQLite's own files get the mode of that one,
 // and all of them have what waits. Whatever fails here, opening it says why. One that is there is not touched: to close
 // a file is to give up the locks that this process has on it.
@@ -158,9 +166,12 @@ func (s *Store) takeHold(ctx context.Context) error {
 	}
 	switch {
 	case isCode(err, codes.SQLITE_BUSY):
-		return fmt.Errorf("the file %s is in use by another process", s.path)
+		return &InUseError{s.path}
 	case isCode(err, codes.SQLITE_NOTADB):
 		return fmt.Errorf("the file %s is not a SQLite database", s.path)
+	case isCode(err, codes.SQLITE_CANTOPEN):
+		return fmt.Errorf("the file %s cannot be opened: its folder must be there, and this user must be allowed to "+
+			"write in it", s.path)
 	case err != nil:
 		return fmt.Errorf("open SQLite file %s: %w", s.path, err)
 	case mode != "wal":
