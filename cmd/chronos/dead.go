@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
+	"chronos/node/deadletter"
 )
 
 // deadCommand is about dead-letter topics.
@@ -43,16 +44,9 @@ type deadFlags struct {
 	clientSettings
 }
 
-// deadLetter is a record of a dead-letter topic.
+// deadLetter is a dead letter with its record.
 type deadLetter struct {
-	Partition int32     `json:"partition"`
-	Offset    int64     `json:"offset"`
-	Written   time.Time `json:"written"`
-	ID        string    `json:"id"`
-	Reason    string    `json:"reason"`
-	Error     string    `json:"error"`
-	Source    string    `json:"source"`
-	Cut       string    `json:"cut,omitempty"`
+	deadletter.Letter
 
 	record *kgo.Record
 }
@@ -61,27 +55,6 @@ type deadLetter struct {
 type deadLetters struct {
 	DeadLetters []deadLetter `json:"dead_letters"`
 	More        bool         `json:"more"` // than --limit
-}
-
-// newDeadLetter reads the headers of one. The last header of a name counts: the copy has ours at its end.
-func newDeadLetter(r *kgo.Record) deadLetter {
-	d := deadLetter{Partition: r.Partition, Offset: r.Offset, Written: r.Timestamp.UTC(), record: r}
-	for _, h := range r.Headers {
-		value := string(h.Value)
-		switch h.Key {
-		case node.HeaderID:
-			d.ID = string(node.HeaderText(h.Value))
-		case node.HeaderReason:
-			d.Reason = value
-		case node.HeaderError:
-			d.Error = value
-		case node.HeaderSourceTopic:
-			d.Source = value
-		case node.HeaderCut:
-			d.Cut = value
-		}
-	}
-	return d
 }
 
 // bounds finds the topic, and reads the times.
@@ -153,7 +126,7 @@ func (f *deadFlags) letters(ctx context.Context, client *kgo.Client) (found []de
 			if r.Offset >= end || r.Attrs.IsControl() {
 				continue // The mark at the end of a transaction is no dead letter, but it can be the last one there is.
 			}
-			if d := newDeadLetter(r); f.matches(&d) {
+			if d := (deadLetter{deadletter.Read(r), r}); f.matches(&d) {
 				if len(found) == f.Limit {
 					return found, true, nil
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
+	"chronos/node/deadletter"
 	"chronos/node/service"
 )
 
@@ -291,7 +292,7 @@ func (c *deadReplayCommand) records(
 		counts[topic]++
 		records = append(records, replayed{d, &kgo.Record{
 			Topic: topic, Key: d.record.Key, Value: d.record.Value,
-			Headers: limit.limited(original(d.record.Headers)),
+			Headers: limit.limited(deadletter.Original(d.record.Headers)),
 		}})
 	}
 	return records, counts, skipped
@@ -305,16 +306,4 @@ func expired(records []replayed) (n int) {
 		}
 	}
 	return n
-}
-
-// original returns the headers of a record without those that its copy got.
-func original(headers []kgo.RecordHeader) []kgo.RecordHeader {
-	return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool {
-		switch h.Key {
-		case node.HeaderReason, node.HeaderError, node.HeaderSourceTopic, node.HeaderSourcePartition,
-			node.HeaderSourceOffset, node.HeaderCut, node.HeaderStatus, node.HeaderAnswer:
-			return true
-		}
-		return false
-	})
 }

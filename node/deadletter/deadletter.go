@@ -13,15 +13,15 @@ import (
 
 // Letter is a record of a dead-letter topic.
 type Letter struct {
-	Partition int32
-	Offset    int64
-	Written   time.Time
-	ID        string
-	Reason    string // empty for what is no dead letter of Chronos
-	Error     string
-	Source    string // the input topic that it came from; empty if that is not known
-	Cut       string // what is missing of it; empty for nothing
-	Key       []byte
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	Written   time.Time `json:"written"`
+	ID        string    `json:"id"`
+	Reason    string    `json:"reason"` // empty for what is no dead letter of Chronos
+	Error     string    `json:"error"`
+	Source    string    `json:"source"`        // the input topic that it came from; empty if that is not known
+	Cut       string    `json:"cut,omitempty"` // what is missing of it; empty for nothing
+	Key       []byte    `json:"-"`
 
 	notAfter time.Time
 }
@@ -37,8 +37,8 @@ func (f *Filter) matches(l *Letter) bool {
 	return (f.Reason == "" || l.Reason == f.Reason) && (f.ID == "" || l.ID == f.ID)
 }
 
-// newLetter reads the headers of a dead letter. The last header of a name counts: the copy has ours at its end.
-func newLetter(r *kgo.Record) Letter {
+// Read reads the headers of a dead letter. The last header of a name counts: the copy has ours at its end.
+func Read(r *kgo.Record) Letter {
 	l := Letter{Partition: r.Partition, Offset: r.Offset, Written: r.Timestamp.UTC(), Key: r.Key}
 	for _, h := range r.Headers {
 		switch h.Key {
@@ -61,8 +61,8 @@ func newLetter(r *kgo.Record) Letter {
 	return l
 }
 
-// original returns the headers of a record without those that its copy got.
-func original(headers []kgo.RecordHeader) (own []kgo.RecordHeader) {
+// Original returns the headers of a record without those that its copy got.
+func Original(headers []kgo.RecordHeader) (own []kgo.RecordHeader) {
 	for _, h := range headers {
 		switch h.Key {
 		case node.HeaderReason, node.HeaderError, node.HeaderSourceTopic, node.HeaderSourcePartition,

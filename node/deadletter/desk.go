@@ -115,7 +115,7 @@ func (d *Desk) List(ctx context.Context, filter Filter) (List, error) {
 	defer cancel()
 	err = walk(limited, client, filter.Topic, latest, func(r *kgo.Record) (more bool) {
 		list.Looked++
-		if l := newLetter(r); filter.matches(&l) {
+		if l := Read(r); filter.matches(&l) {
 			list.Matched++
 			list.Reasons[l.Reason]++
 			list.Letters = append(list.Letters, l)
@@ -193,7 +193,7 @@ func (d *Desk) Replay(ctx context.Context, request Request) (Replayed, error) {
 	err = walk(ctx, client, request.Topic, left, func(r *kgo.Record) (more bool) {
 		rest[r.Partition] = span{r.Offset + 1, rest[r.Partition].End}
 		looked++
-		l := newLetter(r)
+		l := Read(r)
 		if !request.matches(&l) {
 			return looked < walked
 		}
@@ -208,7 +208,7 @@ func (d *Desk) Replay(ctx context.Context, request Request) (Replayed, error) {
 		}
 		if !request.DryRun {
 			records = append(records, &kgo.Record{
-				Topic: l.Source, Key: r.Key, Value: r.Value, Headers: original(r.Headers),
+				Topic: l.Source, Key: r.Key, Value: r.Value, Headers: Original(r.Headers),
 			})
 		}
 		return looked < walked
