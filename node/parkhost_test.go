@@ -47,6 +47,15 @@ func TestHostIsAPart(t *testing.T) {
 				}
 				pass(30 * time.Second)
 				want("it does not answer", waiting)
+				said := map[string]bool{}
+				for _, e := range seen[node.Unpublished](p.world) {
+					for i := range e.Messages {
+						said[e.Messages[i].ID] = true
+					}
+				}
+				if len(said) != waiting {
+					t.Errorf("why they did not come out is told of %d messages, want %d", len(said), waiting)
+				}
 				is(&node.PublishError{Kind: node.NotSent, Err: errors.New("busy"), After: time.Second})
 				pass(30 * time.Second)
 				want("it is busy", waiting)

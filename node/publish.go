@@ -386,7 +386,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 		}
 		earliest := lapsed.Add(p.config.Lookahead + most)
 		for _, f := range failed {
-			if KindOf(f.err) == RecordRejected != rejected {
+			if (KindOf(f.err) == RecordRejected) != rejected {
 				continue
 			}
 			if cause == nil {

@@ -480,8 +480,8 @@ func (s *Sink) produce(ctx context.Context, through *producer, p *publication, i
 // overtaken settles the records that were refused with others while a later record of their key was appended: they are
 // not tried again in this call, which appends the records of a key in their order.
 func (p *publication) overtaken(indexes []int, results []result) {
-	anyRefused := slices.ContainsFunc(results, func(r result) bool { return judge(r.err) == refused })
-	if !anyRefused {
+	isRefused := func(r result) bool { return r.err != nil && judge(r.err) == refused }
+	if !slices.ContainsFunc(results, isRefused) {
 		return
 	}
 	passed := make(map[topicKey]bool)
@@ -494,7 +494,7 @@ func (p *publication) overtaken(indexes []int, results []result) {
 		switch {
 		case results[n].err == nil:
 			passed[name] = true
-		case judge(results[n].err) == refused && passed[name]:
+		case isRefused(results[n]) && passed[name]:
 			results[n].err = fmt.Errorf("publish on topic %s: a later record of its key was sent before it: %w",
 				r.Topic, node.NotSent)
 			p.settle(i, results[n].err)
